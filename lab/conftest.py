@@ -1,5 +1,5 @@
-"""Examples of hypothesis for the tests of lab/: as many as in all tests."""
+"""Examples of hypothesis and coroutines in the tests of lab/: as in all tests."""
 
-from tests.conftest import pytest_configure
+from tests.conftest import pytest_configure, pytest_pyfunc_call
 
-__all__ = ["pytest_configure"]
+__all__ = ["pytest_configure", "pytest_pyfunc_call"]

@@ -3,8 +3,6 @@
 The hook `commit-msg` of `.pre-commit-config.yaml` gives a file; CI gives a range of commits.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -21,20 +21,18 @@ import tempfile
 import time
 import xml.etree.ElementTree as ET
 from collections import Counter
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 from devstack.kube.choice import choose
 from devstack.kube.local import LocalCluster
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 LOCAL_KUBERNETES: Final = "tests/integration/devstack/test_local_kubernetes.py"
 """Looks for traces that a Kubernetes leaves on the machine: nothing that runs pods may run beside it."""

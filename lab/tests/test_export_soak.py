@@ -1,7 +1,5 @@
 """The verdict of `make -C lab export-soak`."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Requests to the API server without kubectl, whose start costs 0.25 s of CPU: tests that wait ask ten times a second."""
 
-from __future__ import annotations
-
 import json
 from functools import cached_property
 from typing import Any

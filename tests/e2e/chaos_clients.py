@@ -6,8 +6,6 @@ It ends when the file /tmp/stop is there and every consumer has everything, and 
 published (its number is its place in the list), and which numbers each consumer got when. Times are seconds since the epoch.
 """
 
-from __future__ import annotations
-
 import json
 import pathlib
 import sys

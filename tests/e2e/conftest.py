@@ -5,21 +5,17 @@
 With a Docker engine that is kind; else the devstack's own node answers as the kind program.
 """
 
-from __future__ import annotations
-
 import pathlib
 import subprocess
 import sys
 import uuid
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from tests.e2e.install import WAYS, install
 from tests.e2e.kubernetes import Kubernetes, eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 ROOT = pathlib.Path(__file__).parents[2]
 SYSTEM = "pulsar-readonly-system"

@@ -1,16 +1,11 @@
 """The two ways to install the operator; with either, the same tests run. What the other way left is taken over."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from devstack.kube import programs
 from devstack.kube.kubectl import environment
-
-if TYPE_CHECKING:
-    from tests.e2e.kubernetes import Kubernetes
+from tests.e2e.kubernetes import Kubernetes
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "pulsar-readonly"

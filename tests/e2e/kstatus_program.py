@@ -1,7 +1,5 @@
 """kstatus, the library by which Flux, Argo CD's relatives and `kubectl apply` tools tell how an object is, as a small program."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,19 +1,15 @@
 """A Kubernetes cluster as the end-to-end tests use it: changed by kubectl, and read from the API server."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from devstack.kube.kubectl import environment
 from tests.e2e.api import Api
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def eventually(assertion: Callable[[], Any], timeout: float = 30.0, every: float = 0.1) -> Any:

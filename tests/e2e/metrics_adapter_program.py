@@ -6,8 +6,6 @@ It asks brokers NAME-0 to NAME-9 of the pool in the request's label selector (pu
 DNS, and answers with one value for each broker that runs.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import socket

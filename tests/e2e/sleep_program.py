@@ -4,8 +4,6 @@ It produces at the owner while the pool sleeps, then subscribes at the pool, and
 it received, as JSON.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import time

@@ -1,7 +1,5 @@
 """The admission policies, which are installed with the operator: it works under them. test_attacks.py has what they refuse."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

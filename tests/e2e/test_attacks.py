@@ -3,11 +3,10 @@
 RBAC allows all of them. The admission policies, which every way of installation includes, refuse them.
 """
 
-from __future__ import annotations
-
 import copy
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from readonly_operator.api.pool import Pool
@@ -23,9 +22,6 @@ from tests.e2e.install import ROOT
 from tests.e2e.kubernetes import Kubernetes, eventually
 from tests.support.attacks import OBJECT_ATTACKS, POD_ATTACKS, with_value
 from tests.unit.operator.model.test_children import EVERYTHING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.nightly
 

@@ -1,7 +1,5 @@
 """The HorizontalPodAutoscaler decides by the connections of brokers, which a small server of custom metrics gives it."""
 
-from __future__ import annotations
-
 import base64
 import json
 from pathlib import Path

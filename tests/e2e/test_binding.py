@@ -1,7 +1,5 @@
 """A binding becomes lookup redirection config that running brokers hold within 5 s, without a restart."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """What running brokers take up without a restart: a renewed certificate, and where they are."""
 
-from __future__ import annotations
-
 import json
 import ssl
 

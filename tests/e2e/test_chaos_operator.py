@@ -1,7 +1,5 @@
 """The operator's process is killed in the middle of its work, again and again: in the end everything is as if it had not been."""
 
-from __future__ import annotations
-
 import json
 import os
 import pathlib
@@ -11,20 +9,16 @@ import signal
 import threading
 import time
 import uuid
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.e2e.conftest import SYSTEM
 from tests.e2e.conftest import _binding as binding_body
 from tests.e2e.conftest import _pool as pool_body
-from tests.e2e.kubernetes import eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.e2e.kubernetes import Kubernetes
+from tests.e2e.kubernetes import Kubernetes, eventually
 
 pytestmark = pytest.mark.slow
 

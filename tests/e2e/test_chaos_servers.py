@@ -3,8 +3,6 @@
 Both are shared with whoever uses the same Kubernetes: nothing else should run on it meanwhile.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -3,8 +3,6 @@
 Replicas are 0: none of this needs brokers.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 

@@ -1,7 +1,5 @@
 """Twenty pools of a source cluster that never answers, beside a pool of a healthy one: deletions there are done soon."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """Connections that brokers may open, as the API server stores the policy. A network plug-in that enforces it also tests it."""
 
-from __future__ import annotations
-
 import pytest
 
 pytestmark = pytest.mark.nightly

@@ -1,7 +1,5 @@
 """Every file of examples/, by a server-side dry run where the API server knows the kind; the others by their structure."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Explicit LAC is managed: set where the pool says, reported when somebody else puts it back, put back at deletion."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Health by the library kstatus itself, before the operator's first report, and of Argo CD's settings."""
 
-from __future__ import annotations
-
 import json
 
 import yaml

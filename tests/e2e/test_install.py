@@ -1,11 +1,11 @@
 """Installing from nothing, by each way, on an API server of its own: definitions, rights, upgrade, and the examples after it."""
 
-from __future__ import annotations
-
 import json
 import re
 import tarfile
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from readonly_operator.kube.names import VERSION
@@ -19,10 +19,6 @@ from tests.e2e.install import CHART, RELEASE, ROOT, helm
 from tests.e2e.kubernetes import Kubernetes
 from tests.shell_blocks.running import Shell, find
 from tests.support.yaml_documents import load_all_yaml, load_yaml
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 FIRST_PORT = 23780
 CRDS = {path.stem: path for path in (ROOT / "crds").glob("readonly*.yaml")}

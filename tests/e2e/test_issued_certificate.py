@@ -1,7 +1,5 @@
 """Pools whose certificate cert-manager issues, in a cluster without cert-manager and in one with it."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,20 +1,16 @@
 """`kubectl readonly` on a real pool: as a plugin of kubectl, as a user with few rights, and with the checks' exit status."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.shell_blocks.running import Shell, find
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 READY = {"Ready": ("True", "BrokersReady")}
 HELD = {"Ready": ("True", "Held")}

@@ -1,16 +1,12 @@
 """A pool that keeps its cursors itself: the owner has guards only, and they go with the binding and the pool."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.e2e.conftest import SOURCE, WRITER
+from tests.e2e.kubernetes import Kubernetes
 from tests.e2e.traffic import Traffic, plan
-
-if TYPE_CHECKING:
-    from tests.e2e.kubernetes import Kubernetes
 
 pytestmark = pytest.mark.nightly
 

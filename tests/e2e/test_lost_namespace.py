@@ -3,8 +3,6 @@
 The operator runs as a process with the rights that the chart grants, beside an API server of its own, without nodes.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -12,7 +10,8 @@ import subprocess
 import sys
 import time
 import urllib.request
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -23,10 +22,6 @@ from tests.e2e.install import CHART, ROOT, helm
 from tests.e2e.kubernetes import Kubernetes
 from tests.support.waiting import wait_until
 from tests.support.yaml_documents import load_all_yaml
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.nightly
 

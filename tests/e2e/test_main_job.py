@@ -1,7 +1,5 @@
 """The demo, with fewer messages: a pool and a binding are applied, and stock clients read and ack everything through the pool."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Clients outside the Kubernetes cluster reach each broker at ports of its node."""
 
-from __future__ import annotations
-
 import json
 import socket
 

@@ -1,7 +1,5 @@
 """A node is drained while stock clients read through the brokers on it."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

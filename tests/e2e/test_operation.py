@@ -1,7 +1,5 @@
 """What whoever runs the operator counts on: pausing, who wins, what tools make of it, and another process taking over."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """A pool becomes objects, stays what it should be, and scales."""
 
-from __future__ import annotations
-
 import pytest
 
 CHILDREN = "serviceaccount,configmap,service,statefulset,pods"

@@ -1,7 +1,5 @@
 """The pause of a rollout after each broker."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 
 import pytest

@@ -3,8 +3,6 @@
 The objects are given to the API server directly: a kubectl for each would take a minute.
 """
 
-from __future__ import annotations
-
 import json
 import pathlib
 import re

@@ -3,8 +3,6 @@
 Edits of a pool's objects by others change neither its identity nor its settings, and roll no brokers.
 """
 
-from __future__ import annotations
-
 import contextlib
 import datetime as dt
 import functools

@@ -3,19 +3,14 @@
 Every consumer is told to go, and is at another broker, before its connection to the old one ends.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from tests.e2e.conftest import SOURCE
+from tests.e2e.kubernetes import Kubernetes
 from tests.e2e.traffic import Traffic, plan
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.e2e.kubernetes import Kubernetes
 
 pytestmark = pytest.mark.slow
 

@@ -1,13 +1,10 @@
 """Pools after their first day: orphans, restored objects, held brokers, and bindings that are large."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-if TYPE_CHECKING:
-    from tests.e2e.kubernetes import Kubernetes
+from tests.e2e.kubernetes import Kubernetes
 
 EMPTY = {"Ready": ("True", "ScaledToZero")}
 SETTLED = {"Ready": ("True", "BrokersReady"), "Progressing": ("False", "Settled")}

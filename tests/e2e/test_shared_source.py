@@ -1,7 +1,5 @@
 """Pools that share a ReadOnlySource: changes of it, and another cluster."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.e2e.conftest import SOURCE

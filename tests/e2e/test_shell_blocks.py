@@ -1,19 +1,14 @@
 """Blocks of commands in the documentation, run as they are on a real Kubernetes: tests/shell_blocks/registry.py."""
 
-from __future__ import annotations
-
 import uuid
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from tests.e2e.conftest import SOURCE, WRITER
 from tests.shell_blocks.blocks import ROOT, of_page
 from tests.shell_blocks.running import Shell, find
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 PUBLISH = """
 import pulsar

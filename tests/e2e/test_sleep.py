@@ -1,7 +1,5 @@
 """A pool goes to sleep without clients, and a stock client wakes it and gets all messages."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

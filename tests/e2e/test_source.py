@@ -1,7 +1,5 @@
 """What a pool says about the source cluster."""
 
-from __future__ import annotations
-
 import pytest
 
 UNREACHABLE = {

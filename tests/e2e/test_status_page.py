@@ -1,7 +1,5 @@
 """The status page of a pool's brokers, as `kubectl` reaches it."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

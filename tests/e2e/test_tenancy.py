@@ -1,7 +1,5 @@
 """Bindings of other namespaces: the pool allows them, by scope, label and tenant, and every change counts at once."""
 
-from __future__ import annotations
-
 import json
 import uuid
 

@@ -1,20 +1,13 @@
 """Two operators share a cluster by labels of pools: each serves its own, and a changed label hands a pool over as it is."""
 
-from __future__ import annotations
-
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from tests.e2e.conftest import SYSTEM
 from tests.e2e.install import CHART, VALUES, helm
-from tests.e2e.kubernetes import eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.e2e.kubernetes import Kubernetes
+from tests.e2e.kubernetes import Kubernetes, eventually
 
 pytestmark = pytest.mark.nightly
 

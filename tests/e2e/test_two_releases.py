@@ -1,7 +1,5 @@
 """Two Pulsars with the same short host names in two namespaces, as two releases of one chart: pools beside them serve both."""
 
-from __future__ import annotations
-
 import contextlib
 
 import pytest

@@ -1,7 +1,5 @@
 """A pool whose brokers have several worker processes: all serve, and the operator asks all of them."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

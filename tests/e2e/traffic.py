@@ -1,24 +1,19 @@
 """Steady traffic through a pool from stock clients in a pod, and what the clients saw of it: the history is judged here."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from readonly_engine.broker.cursors.consumers import FAILOVER_DELAY_S
 from readonly_engine.broker.server.drain import ACK_TIMEOUT_S, DISCONNECT_GRACE_S
 
 from devstack.images.targets import TARGETS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from tests.e2e.kubernetes import Kubernetes
+from tests.e2e.kubernetes import Kubernetes
 
 POD = "traffic"
 RATE = 20

@@ -12,8 +12,6 @@ Answers on port 8080 once everybody has subscribed:
     /finish     publishes no more, waits until everything has arrived and is acked, and tells all that was seen
 """
 
-from __future__ import annotations
-
 import json
 import socket
 import sys

@@ -1,35 +1,29 @@
 """A real Pulsar for the integration tests: brought up once, kept warm between runs unless this is CI."""
 
-from __future__ import annotations
-
 import os
 import uuid
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
+import pulsar as pulsar_lib
 import pytest
 
 from devstack.pool import Pool
+from devstack.pulsar.admin import PulsarAdmin
 from devstack.pulsar.assembled import assembled_versions
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.secure_stores import secured as with_secure_stores
+from devstack.pulsar.security import Credentials
 from devstack.pulsar.spec import DEFAULT_METADATA, OXIA, PulsarSpec, Setting
+from devstack.pulsar.status import Endpoints
 from tests.support.java import need_java
 from tests.support.pulsar.apart import Apart
 from tests.support.pulsar.entry_filter import filters_folder
 from tests.support.pulsar.fleet import TESTS, quiet_client
 from tests.support.pulsar.secure_stores import OWN_ROOT, secrets_folder, session
 from tests.support.pulsar.secured import secured_stack
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    import pulsar as pulsar_lib
-
-    from devstack.pulsar.admin import PulsarAdmin
-    from devstack.pulsar.security import Credentials
-    from devstack.pulsar.status import Endpoints
 
 SHARED_STACKS: Final = {"first": ("integration", 26650), "second": ("integration-2", 25650)}
 """Name and base port of the stacks that most tests share; apart from the default stack, which is a developer's own."""

@@ -1,16 +1,12 @@
 """The blocks of shell commands in pages of the documentation, and the commands in a block."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import textwrap
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 DOCS: Final = ROOT / "docs"

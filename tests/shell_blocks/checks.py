@@ -1,7 +1,5 @@
 """What can be checked of any command without running it: options, paths, targets, fields and names of this project."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import importlib
@@ -11,7 +9,10 @@ import itertools
 import json
 import os
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
 
 from readonly_engine.command import PARTS
 from readonly_operator.api.reasons import CONDITIONS
@@ -19,11 +20,6 @@ from readonly_operator.kubectl.command import parser as plugin
 
 from tests.shell_blocks.blocks import ROOT, program
 from tests.support.yaml_documents import load_yaml
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-    from types import ModuleType
 
 OURS: Final = {
     "robp": "readonlybrokerpools",

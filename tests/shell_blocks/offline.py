@@ -3,8 +3,6 @@
 python -m tests.shell_blocks.offline kubectl|helm PROGRAM ARGUMENT...
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from typing import Final

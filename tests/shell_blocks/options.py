@@ -1,7 +1,5 @@
 """Options of kubectl and helm on the pages, compared with the help of the programs, which need no server for it."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from functools import cache

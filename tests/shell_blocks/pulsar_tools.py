@@ -1,7 +1,5 @@
 """The commands of Pulsar's own tools on the pages: those that kubectl exec and docker compose exec run, too."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from tests.shell_blocks.blocks import DOCS, candidates, commands, has_commands, pages, program, spans

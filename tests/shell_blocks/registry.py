@@ -8,14 +8,10 @@ A page has a row for each of its blocks: the beginning of the block's first line
 - `no_commands(KIND)`: it is output, YAML or commands of another program's own shell.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import Final
 
 
 class Outcome(StrEnum):

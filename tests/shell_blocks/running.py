@@ -1,20 +1,14 @@
 """Runs blocks of pages as they are, with programs and names of a test in place of those of the page."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
 
-from tests.shell_blocks.blocks import ROOT, of_page
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from tests.shell_blocks.blocks import Block
+from tests.shell_blocks.blocks import ROOT, Block, of_page
 
 LINKS: Final = ("charts", "crds", "examples", "manifests")
 """Folders of the repository that commands name."""

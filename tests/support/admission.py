@@ -1,19 +1,14 @@
 """ValidatingAdmissionPolicies of a folder, evaluated without an API server."""
 
-from __future__ import annotations
-
 import contextlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import cel
+from readonly_operator.kube.kinds import Kind
 
 from tests.support.yaml_documents import load_all_yaml
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from readonly_operator.kube.kinds import Kind
 
 OPERATOR = "system:serviceaccount:pulsar-readonly-system:pulsar-readonly-operator"
 

@@ -3,8 +3,6 @@
 Each is refused by manifests/admission-policy, as evaluated without an API server (unit tests) and by a real one (tests/e2e).
 """
 
-from __future__ import annotations
-
 import copy
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """A browser for tests: skipped where none is installed, but on CI."""
 
-from __future__ import annotations
-
 import os
 from typing import NoReturn
 

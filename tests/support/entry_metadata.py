@@ -1,7 +1,5 @@
 """Brokers that write metadata of their own before each entry: its time, and the index of its last message."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from devstack.pulsar.spec import Setting

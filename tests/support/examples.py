@@ -1,7 +1,5 @@
 """How many examples hypothesis tries: a third in `make test`, all of them in `make test-all` and by hand."""
 
-from __future__ import annotations
-
 import os
 from typing import Final
 

@@ -3,8 +3,6 @@
 The definitions of these kinds are not at hand. The API server checks an example instead where it knows the kind.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 KINDS: dict[tuple[str, str], tuple[set[str], set[str]]] = {

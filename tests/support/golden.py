@@ -1,14 +1,9 @@
 """Golden files: the expected output of a renderer, which UPDATE_GOLDEN=1 writes again."""
 
-from __future__ import annotations
-
 import os
 from difflib import unified_diff
 from itertools import islice
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 SHOWN_LINES = 30
 """Lines of the difference that an error shows."""

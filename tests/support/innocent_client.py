@@ -1,14 +1,9 @@
 """A client that does no harm, beside others that do: it shows what they cost their neighbours."""
 
-from __future__ import annotations
-
 import threading
-from typing import TYPE_CHECKING, Final
+from typing import Final, Self
 
-if TYPE_CHECKING:
-    from typing import Self
-
-    from tests.support.pulsar.raw_client import RawClient
+from tests.support.pulsar.raw_client import RawClient
 
 PAUSE_S: Final = 0.01
 

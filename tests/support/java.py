@@ -1,7 +1,5 @@
 """Tests of a release whose Java is not on this machine are skipped: Debian 12 has none for Pulsar 5.0."""
 
-from __future__ import annotations
-
 import pytest
 
 from devstack.errors import DevstackError

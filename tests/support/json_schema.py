@@ -1,7 +1,5 @@
 """A validator of JSON Schema."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import fastjsonschema

@@ -1,7 +1,5 @@
 """The rules of kstatus for custom resources (sigs.k8s.io/cli-utils), in the order in which the library applies them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

@@ -1,13 +1,9 @@
 """Publish and receive messages with numbers as their values, by the stock client."""
 
-from __future__ import annotations
+from collections.abc import Callable, Iterable
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    import pulsar
+import pulsar
 
 
 def publish_numbers(

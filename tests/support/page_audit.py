@@ -1,11 +1,8 @@
 """What a browser tells about a page's accessibility. Each function returns the defects as texts, none for a good page."""
 
-from __future__ import annotations
+from typing import Final
 
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from devstack.browser.webdriver import Session
+from devstack.browser.webdriver import Session
 
 MIN_CONTRAST: Final = 4.5
 """Of text (WCAG 2.2, 1.4.3)."""

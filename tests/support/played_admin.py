@@ -1,12 +1,8 @@
 """An admin API of the owner with given answers."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 
 class PlayedAdmin:

@@ -1,10 +1,9 @@
 """A broker of which only the state is played, for tests of statistics and pages."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from readonly_engine.broker.consumer.client_consumer import ClientConsumer
 from readonly_engine.broker.consumer.local import LocallyKeptConsumer
 from readonly_engine.broker.consumer.passed_through import PassedThroughConsumer
 from readonly_engine.broker.consumer.proxied import ProxiedConsumer
@@ -16,9 +15,6 @@ from readonly_engine.metadata.topic_name import TopicName, parse_topic_name
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 from readonly_engine.wire.subscribe_info import SubscribeInfo
-
-if TYPE_CHECKING:
-    from readonly_engine.broker.consumer.client_consumer import ClientConsumer
 
 
 class PlayedSubscription:

@@ -1,16 +1,12 @@
 """An HTTP server on loopback whose answers a test gives."""
 
-from __future__ import annotations
-
 import contextlib
 import json
+import ssl
 import threading
+from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 _POLL_INTERVAL_S: Final = 0.02
 """Time that the end of a server takes at most."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.bookkeeper.pool import BookiePool
 from readonly_engine.broker.dispatch.counters import Counters
 from readonly_engine.broker.dispatch.latency import LatencySampler
 from readonly_engine.broker.dispatch.make import DispatchSettings, make_consumer_state
+from readonly_engine.broker.dispatch.rate import RateLimit
 from readonly_engine.broker.session.connection import ClientConnection
 from readonly_engine.broker.session.idle import IdleClock
 from readonly_engine.broker.subscription.owner_keeper import OwnerKeeper
@@ -38,18 +40,12 @@ from readonly_engine.topic.transactions import TopicTransactions
 from readonly_engine.wire.bookkeeper_pb2 import LedgerMetadataFormat
 from readonly_engine.wire.commands import decode_command, encode_command, encode_message_frame
 from readonly_engine.wire.framing import FrameSplitter
-from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
 from readonly_engine.wire.message_pb2 import MarkerType, MessageMetadata
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandConnected, CommandPong, CommandSubscribe, CommandSuccess
 from readonly_engine.wire.varint import encode_varint
 
+from tests.support.ledgers import ledger_list
 from tests.support.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from readonly_engine.broker.dispatch.rate import RateLimit
-
 
 SETTINGS: Final = TailSettings("tail")
 
@@ -238,9 +234,7 @@ class Topic:
         return encode_message_frame(self.consumer_id, self.ledger_id, entry_id, partition, payload, redelivery_count)
 
     def _node(self) -> bytes:
-        info = ManagedLedgerInfo()
-        info.ledger_info.add(ledger_id=self.ledger_id)
-        return info.SerializeToString()
+        return ledger_list(self.ledger_id).SerializeToString()
 
     def _tell(self, path: str, value: bytes) -> None:
         self._stage.watches[path](Versioned(value, 0))

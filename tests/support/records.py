@@ -1,17 +1,13 @@
 """Records of the metadata store that others own, which the engine's own store refuses to change."""
 
-from __future__ import annotations
-
 import subprocess
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from kazoo.client import KazooClient
 from readonly_engine.metadata.url import MetadataUrl, StoreKind
 
 from devstack.oxia.program import ensure_program
-
-if TYPE_CHECKING:
-    from devstack.pulsar.status import Endpoints
+from devstack.pulsar.status import Endpoints
 
 _DEADLINE_S: Final = 15.0
 

@@ -1,7 +1,5 @@
 """Samples of an exposition in Prometheus' text format."""
 
-from __future__ import annotations
-
 from prometheus_client.parser import text_string_to_metric_families
 
 

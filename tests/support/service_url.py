@@ -1,11 +1,6 @@
 """The service URL of several brokers."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from collections.abc import Iterable
 
 
 def service_url(urls: Iterable[str]) -> str:

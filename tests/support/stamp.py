@@ -1,7 +1,5 @@
 """The day and the machine of a run, as a line of the page that has its results."""
 
-from __future__ import annotations
-
 import time
 
 from bench.document import machine

@@ -1,7 +1,5 @@
 """States of read-only brokers for tests of what people see: a small one, and one with hostile names."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Final
 

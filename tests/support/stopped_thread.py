@@ -1,16 +1,12 @@
 """Stops one thread of a server for a while, as a busy machine does, while the others run (ptrace(2))."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import subprocess
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Final
 
 _SEIZE: Final = 0x4206
 _INTERRUPT: Final = 0x4207

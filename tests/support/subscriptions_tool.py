@@ -1,13 +1,9 @@
 """The command line of `pulsar-readonly subscriptions` for a pool on this machine."""
 
-from __future__ import annotations
-
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from devstack.pulsar.status import Endpoints
-
+from devstack.pulsar.status import Endpoints
 
 COMMAND: Final = (sys.executable, "-m", "readonly_engine.command", "subscriptions")
 

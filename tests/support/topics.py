@@ -1,13 +1,9 @@
 """Topics that an owner serves already."""
 
-from __future__ import annotations
+from typing import Final
 
-from typing import TYPE_CHECKING, Final
-
+from devstack.pulsar.admin import PulsarAdmin
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from devstack.pulsar.admin import PulsarAdmin
 
 _SETTLED: Final = {"Ready", "NoSnapshot"}
 

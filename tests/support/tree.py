@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 REPEATED_LINES = 6
 """So many equal lines in a row are a repetition."""

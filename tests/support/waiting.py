@@ -1,13 +1,9 @@
 """Wait for conditions, with a deadline."""
 
-from __future__ import annotations
-
 import asyncio
 import time
-from typing import TYPE_CHECKING, Final, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 T = TypeVar("T")
 

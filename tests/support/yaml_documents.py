@@ -1,13 +1,9 @@
 """YAML by the parser in C: that in Python needs 2 s for the definition of a pool."""
 
-from __future__ import annotations
-
-from typing import IO, TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from typing import IO, Any, Final
 
 import yaml
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 

@@ -1,17 +1,12 @@
 """Options with few values: errors have them as words, and letters may be of any case."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 from readonly_engine.command import PARTS
 from readonly_operator.kubectl import command as kubectl
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def parsers() -> Iterator[tuple[str, argparse.ArgumentParser]]:

@@ -1,15 +1,10 @@
 """Subjects of commits: form, length and verb."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.commit_subject import LIMIT, main, problem
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize(

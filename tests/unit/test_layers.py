@@ -1,7 +1,5 @@
 """The shape of the project: which part may import which, generated files, and how long a file may be."""
 
-from __future__ import annotations
-
 import ast
 import graphlib
 import subprocess

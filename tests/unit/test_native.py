@@ -1,7 +1,5 @@
 """The modules in C are optional for users, and built wherever CI runs: there their tests must not be left out unnoticed."""
 
-from __future__ import annotations
-
 import os
 import tomllib
 from pathlib import Path

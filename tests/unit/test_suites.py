@@ -1,7 +1,5 @@
 """The groups that `make test` runs beside each other: no two of them may use the same servers. And what it leaves out."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Names in code are the field's: no identifier is one of the home-made words that had to go."""
 
-from __future__ import annotations
-
 import ast
 import io
 import re

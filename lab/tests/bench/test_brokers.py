@@ -1,7 +1,5 @@
 """The parts of `python -m bench` that need no Pulsar: samples, tables, plots, the document, and the load client's program."""
 
-from __future__ import annotations
-
 import os
 import socket
 import struct

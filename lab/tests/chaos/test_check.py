@@ -1,8 +1,6 @@
 """The checker of `make -C lab chaos`: good histories pass, and each kind of violation is found in a bad one."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+import random
 
 import pytest
 from hypothesis import given, settings
@@ -12,9 +10,6 @@ from longtests.chaos.check import LATE_RESET_S, check
 from longtests.chaos.observed import NEAR_S, Done, Faults, Stored, Topic, Watched
 from longtests.chaos.verdict import Limits, Verdict, Violation
 from longtests.churn.history import Event, Id, Kind
-
-if TYPE_CHECKING:
-    import random
 
 S = "t/s"
 COUNT = 12

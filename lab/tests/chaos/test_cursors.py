@@ -1,7 +1,5 @@
 """Detection of a cursor that goes back by itself."""
 
-from __future__ import annotations
-
 from longtests.chaos.cursors import Cursors
 from longtests.churn.history import Id
 

@@ -1,14 +1,9 @@
 """Events that a killed client could not write."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from longtests.chaos.histories import read_events
 from longtests.churn.history import Event, Id, Kind, encode
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_the_open_sessions_of_a_killed_process_end_with_its_last_event(tmp_path: Path) -> None:

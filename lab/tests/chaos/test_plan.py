@@ -1,7 +1,5 @@
 """The plans of `make -C lab chaos`: the same for the same seed, dense enough, and possible."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """The table of `make -C lab chaos`."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

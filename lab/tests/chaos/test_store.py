@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from longtests.chaos.store import ROOT, _leaves
 
 

@@ -1,7 +1,5 @@
 """Detection of each kind of left-over resource, and of growth."""
 
-from __future__ import annotations
-
 import copy
 from xml.etree import ElementTree as ET
 

@@ -1,7 +1,5 @@
 """The checker of `make -C lab churn`: good histories pass, and each kind of violation is found in a bad one."""
 
-from __future__ import annotations
-
 import pytest
 
 from longtests.churn.check import Fault, Stored, Watched, check

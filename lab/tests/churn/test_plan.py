@@ -1,7 +1,5 @@
 """The plan of `make -C lab churn`."""
 
-from __future__ import annotations
-
 import pytest
 
 from longtests.churn.plan import MOST, TYPES, Plan, make_plan

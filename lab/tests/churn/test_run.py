@@ -1,7 +1,5 @@
 """When a run of `make -C lab churn` has passed: the owner sends nothing but what brokers ask of it when they begin to serve."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,16 +1,12 @@
 """The catalogue of scenarios, and their known differences."""
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING
+
+import pytest
 
 from devstack.clients import CLIENTS
 from longtests.compat.differences import ANY, LOCAL_REASONS, QUIRKS, REASONS, quirk, reason
 from longtests.compat.scenarios.catalogue import SCENARIOS
-
-if TYPE_CHECKING:
-    import pytest
 
 NAMES = {scenario.name for scenario in SCENARIOS}
 CLIENT_NAMES = {str(client) for client in CLIENTS} | {client.language for client in CLIENTS}

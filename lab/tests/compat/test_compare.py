@@ -1,9 +1,9 @@
 """Comparison of two runs of a scenario as a cell; a scenario that fails at the owner is not an equal cell."""
 
-from __future__ import annotations
-
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,13 +11,7 @@ from longtests.compat.cells import Verdict
 from longtests.compat.process import Driver, DriverError, OperationError, UnsupportedError
 from longtests.compat.registry import Scenario
 from longtests.compat.run import compare
-from longtests.compat.session import Environment
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from longtests.compat.session import Session
+from longtests.compat.session import Environment, Session
 
 ANSWERS = """
 import json, sys

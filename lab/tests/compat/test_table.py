@@ -1,8 +1,7 @@
 """The matrix as a table, and its problems."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,11 +9,7 @@ from longtests.compat import table
 from longtests.compat.cells import Cell, Matrix, Notes, Verdict
 from longtests.compat.differences import REASONS
 from longtests.compat.registry import Scenario
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from longtests.compat.session import Session
+from longtests.compat.session import Session
 
 CLIENTS = ("java-4.0.0", "go-0.14.0")
 

@@ -1,7 +1,5 @@
 """The browser of tests: what is missing is named with its remedy, and the driver's errors are short."""
 
-from __future__ import annotations
-
 import json
 import os
 import threading

@@ -1,10 +1,8 @@
 """The stock clients: which there are, that all of each is pinned, and that nothing half made is taken for whole."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +11,6 @@ from devstack.clients import CLIENTS, java
 from devstack.clients.making import ensure_folder, run
 from devstack.clients.versions import LOCKS, select
 from devstack.errors import DevstackError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)

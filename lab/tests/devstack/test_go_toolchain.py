@@ -1,21 +1,16 @@
 """An old Go of the machine fetches the pinned one, and only that."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import zipfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from devstack.common import go_toolchain
 from devstack.errors import DevstackError
 from devstack.images.targets import PROJECT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PINNED = ".".join(map(str, go_toolchain.VERSION))
 MODULE = f"golang.org/toolchain@v0.0.1-go{PINNED}.linux-amd64"

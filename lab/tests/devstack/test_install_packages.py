@@ -1,20 +1,15 @@
 """All missing packages are named at once, before anything is downloaded, and installed by root alone."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from devstack.errors import DevstackError
 from devstack.images.targets import PROJECT
 from devstack.kube.preflight import main, parse_packages
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SCRIPT = PROJECT / "lab" / "devstack" / "install-packages"
 KUBERNETES = [package.name for package in parse_packages((SCRIPT.parent / "kube" / "debian-packages.txt").read_text())]

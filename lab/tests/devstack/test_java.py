@@ -1,17 +1,12 @@
 """Which Java runs a release, and what is said where none does."""
 
-from __future__ import annotations
-
 import stat
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from devstack.errors import DevstackError
 from devstack.pulsar import java
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def installed(folder: Path, version: str) -> str:

@@ -1,10 +1,8 @@
 """Kind: its kubectl for tests, and a runtime for root without all capabilities."""
 
-from __future__ import annotations
-
 import json
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +10,6 @@ from devstack.docker.capabilities import bounding_set, missing_capabilities, run
 from devstack.errors import DevstackError
 from devstack.kube.kind import KindCluster
 from devstack.kube.layout import Layout
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FULL = 0x1FFFFFFFFFF
 WITHOUT = FULL & ~(1 << 24)

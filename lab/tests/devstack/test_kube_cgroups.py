@@ -1,17 +1,12 @@
 """Cgroups of nodes: folders and files as the kernel has them in v1, hybrid and v2, on a machine and in a container."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from devstack.errors import DevstackError
 from devstack.kube.cgroups import Cgroup, check_cgroups
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MACHINE = {
     "cgroup.controllers": "cpuset cpu io memory pids\n",

@@ -1,7 +1,5 @@
 """Leftovers of a local Kubernetes, as opposed to mounts of other programs on the machine."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,12 +1,10 @@
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,9 +13,6 @@ from devstack.common.processes import start_ticks
 from devstack.common.run import run, succeeds, wait_until
 from devstack.errors import DevstackError
 from devstack.kube.node_processes import NodeProcesses
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PROJECT = Path(__file__).resolve().parents[3]
 WRAPPER = ["sh", "-c", '"$@"; :', "sh"]  # like nsenter: a parent with the program as its only child

@@ -1,7 +1,5 @@
 """kubectl and Helm ask a cluster what it has, not what another one at the same address had."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Versions in registries beside those of the tests."""
 
-from __future__ import annotations
-
 import pytest
 
 from devstack.newest import newest_of, pinned, subjects, table

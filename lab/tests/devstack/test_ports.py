@@ -1,7 +1,5 @@
 """Ports that tests choose beside each other."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys

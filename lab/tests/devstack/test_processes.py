@@ -1,24 +1,19 @@
 """Processes are found again by pid and start time, and end when they are told to; with real processes."""
 
-from __future__ import annotations
-
 import json
 import os
 import select
 import signal
 import socket
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from devstack.common import processes
 from devstack.common.processes import Server
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 SLEEPER = ("sleep", "600")
 STUBBORN = ("sh", "-c", "trap '' TERM; echo deaf; exec sleep 600")

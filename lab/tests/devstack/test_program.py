@@ -1,7 +1,5 @@
 """A program that SIGTERM ends clears up first."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

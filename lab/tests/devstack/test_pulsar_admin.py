@@ -1,7 +1,5 @@
 """Topic names become paths of the admin API; what cannot be reached is one clear error."""
 
-from __future__ import annotations
-
 import socket
 
 import pytest

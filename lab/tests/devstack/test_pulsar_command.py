@@ -1,10 +1,8 @@
 """The command line of `python -m devstack pulsar`: what it refuses, and that it touches nothing then."""
 
-from __future__ import annotations
-
 import argparse
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +11,6 @@ from devstack.pulsar import command
 from devstack.pulsar.distribution import checksums, ensure_tarball
 from devstack.pulsar.spec import PulsarSpec
 from devstack.pulsar.state import StateFolder
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def run(*argv: str) -> int:

@@ -1,16 +1,11 @@
 """The files of the servers."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from devstack.pulsar.config import bookie_conf, broker_conf, zookeeper_conf
 from devstack.pulsar.spec import PulsarSpec, Setting, Site
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def parsed(text: str) -> dict[str, str]:

@@ -1,7 +1,5 @@
 """What the machine lacks is said before anything starts."""
 
-from __future__ import annotations
-
 import socket
 
 import pytest

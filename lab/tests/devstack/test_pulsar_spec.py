@@ -1,7 +1,5 @@
 """A stack's spec: ports that never meet, and one clear error for each wrong option."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any, Final

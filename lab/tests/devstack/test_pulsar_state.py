@@ -1,10 +1,9 @@
 """The state folder remembers a stack, refuses what its data cannot serve, and forgets without trace."""
 
-from __future__ import annotations
-
 import dataclasses
 import threading
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,9 +12,6 @@ from devstack.errors import DevstackError
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.spec import METADATA_STORES, STOCK_VERSION, ZOOKEEPER, PulsarSpec, Setting, default_state
 from devstack.pulsar.state import StateFolder
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SPEC = PulsarSpec(name="dev", bookies=3, base_port=20000, settings=(Setting("broker", "k", "v"),))
 

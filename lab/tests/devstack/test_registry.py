@@ -1,7 +1,5 @@
 """The registry of `make -C lab test-release`: its configuration, its log, and the files by which containerd finds it."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 

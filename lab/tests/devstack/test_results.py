@@ -1,7 +1,5 @@
 """Files of results: one record a line."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

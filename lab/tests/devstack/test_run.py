@@ -1,13 +1,12 @@
 """Programs that the devstack runs remove their mounts and files after an interrupt, before they are killed."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -16,10 +15,6 @@ from devstack.errors import DevstackError
 from devstack.images.targets import PROJECT
 from devstack.kube import programs
 from devstack.kube.layout import Layout
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 CLEANS_UP = "trap 'sleep 1; touch cleaned; exit 3' {}; cat; touch started; while :; do sleep 0.05; done"
 """Needs a second, which is longer than subprocess.run waits after Ctrl-C. It starts when `run` waits for it."""

@@ -1,7 +1,5 @@
 """Pictures for the documentation: the drawn terminal, the size of screenshots, and the options."""
 
-from __future__ import annotations
-
 import io
 import xml.etree.ElementTree as ET
 from pathlib import Path

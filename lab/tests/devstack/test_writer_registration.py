@@ -1,7 +1,5 @@
 """Bookies that do not register again: the wait ends, and says how to start over."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

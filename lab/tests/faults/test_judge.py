@@ -1,8 +1,6 @@
 """Lost, duplicated and disordered entries of a reader; pauses and lags; the table in its document."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from readonly_engine.topic.position import Position
@@ -11,9 +9,6 @@ from longtests.faults.probes import Probe, Seen
 from longtests.faults.run import Outcome, ProbeResult, judge
 from longtests.faults.scenarios import SCENARIOS
 from longtests.faults.table import BEGIN, END, table, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 STORED = [Position(1, number) for number in range(5)]
 RECEIPTS = {position: float(position.entry_id) for position in STORED}

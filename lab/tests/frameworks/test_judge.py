@@ -1,7 +1,5 @@
 """Judgement of a run, and its comparison with the owner's."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,9 +1,8 @@
 """Descriptions of programs, their builds, and paths of the admin API."""
 
-from __future__ import annotations
-
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
@@ -15,13 +14,9 @@ from longtests.frameworks.cases import CASES, OWNER
 from longtests.frameworks.process import ProgramProcess
 from longtests.frameworks.program import load_program, load_programs
 from longtests.frameworks.reasons import ANY, REASONS
+from longtests.frameworks.results import Result
 from longtests.frameworks.run import Runs
 from longtests.frameworks.templates import template
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from longtests.frameworks.results import Result
 
 GOOD: dict[str, Any] = {
     "title": "One",

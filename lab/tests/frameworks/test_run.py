@@ -1,21 +1,15 @@
 """The messages of a disturbed run: as many follow as the program still waits for."""
 
-from __future__ import annotations
-
 import time
+from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from longtests.frameworks.cases import BY_NAME
 from longtests.frameworks.events import Events, Received
 from longtests.frameworks.program import PROGRAMS, load_program
 from longtests.frameworks.run import MESSAGES, Job, RunMessages
-from longtests.frameworks.workload import Sent
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from longtests.frameworks.workload import Planned
+from longtests.frameworks.workload import Planned, Sent
 
 REPEATED = 30
 

@@ -1,20 +1,16 @@
 """Kept results, and their tables."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+
+import pytest
 
 from longtests.frameworks.cases import CASES
 from longtests.frameworks.program import Program
 from longtests.frameworks.reasons import REASONS
 from longtests.frameworks.results import Result, load, merge, save
 from longtests.frameworks.table import problems, tables
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
 
 
 def result(type_: str, case: str, **fields: Any) -> Result:

@@ -1,18 +1,14 @@
 """Publishing of a block: what the client's callbacks report, also after its flush has returned."""
 
-from __future__ import annotations
-
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pulsar
 import pytest
 
 from longtests.frameworks import workload
 from longtests.frameworks.workload import Planned, Publisher, Sent
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 TOPIC = "persistent://public/default/orders"
 BLOCK = [Planned(f"p{number}", "", {}, batched=False) for number in range(3)]

@@ -1,7 +1,5 @@
 """Every parser survives a little fuzzing (`make -C lab fuzz` is the long form), and the fuzzer finds what it is for."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

@@ -1,7 +1,5 @@
 """Judging and showing the reactions to malformed commands."""
 
-from __future__ import annotations
-
 from longtests.hostile.commands import ROWS, SILENT, Reactions, settled, worse_row
 from longtests.hostile.frames import CLIENT_COMMANDS, MALFORMED, SERVER_COMMANDS
 from longtests.hostile.table import commands_table

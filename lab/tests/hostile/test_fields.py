@@ -1,7 +1,5 @@
 """Each field that a client can set has a range, and its extremes are decoded and checked within bounds."""
 
-from __future__ import annotations
-
 import time
 from contextlib import suppress
 

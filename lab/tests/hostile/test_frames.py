@@ -1,7 +1,5 @@
 """The malformed frames: every command in every way, and each wrong in the way that its name says."""
 
-from __future__ import annotations
-
 import pytest
 from google.protobuf.message import DecodeError
 from readonly_engine.wire import client_commands

@@ -1,12 +1,10 @@
 """The matrix of releases reads the reports of its suites, keeps one result for each cell, and writes them as a table."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from readonly_engine.demo.report import SubscriptionResult
@@ -25,9 +23,6 @@ from longtests.matrix.__main__ import DOCUMENT, FORMER, RELEASES, RESULTS, main,
 from longtests.matrix.cells import Cell, load, merge, save
 from longtests.matrix.page import BEGIN, END, table
 from longtests.oracle.run import Options, Report
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SIZES = suites.Sizes(2.5, 1000)
 CELL = Cell("5.0.1", "churn", "make -C lab churn", "2026-11-25", 61.2, passed=True, figures="7 messages")

@@ -1,7 +1,5 @@
 """The tables of two releases."""
 
-from __future__ import annotations
-
 from longtests.releases.table import Observed, table
 
 BEFORE = Observed(

@@ -1,7 +1,5 @@
 """The short form of `make -C lab model`: small systems have no violation, and the search finds each mutant."""
 
-from __future__ import annotations
-
 import pytest
 
 from longtests.model.__main__ import search

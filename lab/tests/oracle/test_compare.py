@@ -1,7 +1,5 @@
 """The oracle finds every kind of difference, but accepts entries that the owner omits by rule."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """A seed determines the workload, and every workload has the features of the oracle's documentation."""
 
-from __future__ import annotations
-
 import random
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Input of a release, and the project's own files as its tree."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

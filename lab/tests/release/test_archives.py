@@ -1,7 +1,5 @@
 """Archives of a release: bytes depend on names and content alone. Checksums: `sha256sum --check` accepts them."""
 
-from __future__ import annotations
-
 import io
 import subprocess
 import tarfile

@@ -1,7 +1,5 @@
 """Bills of materials: every locked package once, and the packages that an image really holds."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

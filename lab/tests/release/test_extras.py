@@ -3,19 +3,15 @@
 The newest packages that pyproject.toml allows are installed, as a user gets them, not the locked ones.
 """
 
-from __future__ import annotations
-
 import shutil
 import sys
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 from devstack.common.run import run
 from lab.tests.release.conftest import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.slow
 

@@ -1,7 +1,5 @@
 """Images of a release: each is built with the commit's time, or is missing with a reason."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 from pathlib import Path

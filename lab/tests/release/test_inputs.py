@@ -1,7 +1,5 @@
 """Version, registry and commit of a release: bad ones are named before anything is built."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 

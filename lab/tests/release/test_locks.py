@@ -1,7 +1,5 @@
 """Lock files: what is installed anywhere is what the tests run with."""
 
-from __future__ import annotations
-
 from devstack.release import lockfile
 from longtests.spark_versions import REQUIREMENTS
 

@@ -1,7 +1,5 @@
 """Provenance, and releases as folders: built, replaced, compared and joined without a loss."""
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import json

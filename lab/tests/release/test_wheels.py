@@ -1,7 +1,5 @@
 """Wheels: every C module for the right architecture, and a reason for each wheel that cannot be built."""
 
-from __future__ import annotations
-
 import zipfile
 
 import pytest

@@ -1,7 +1,5 @@
 """The release workflow: it publishes only by a tag, with the owner's variables, and signs without a stored key."""
 
-from __future__ import annotations
-
 import argparse
 import re
 

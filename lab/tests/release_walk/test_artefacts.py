@@ -1,7 +1,5 @@
 """The files of a release as `make -C lab test-release` takes them: checksums, digests of images, a folder of their own."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """The judgement of a walk: lost messages, what is left, and what was pulled are each found."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Counts of `make -C lab scale`, and its page."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 from collections import Counter

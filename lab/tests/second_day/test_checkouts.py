@@ -1,15 +1,10 @@
 """Two versions beside each other: each builds its images by its own devstack."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from longtests.second_day.conftest import devstack
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize("folder", ["devstack", "lab/devstack"])

@@ -1,11 +1,10 @@
 """What one client may have going on at once, tried at the bound, at a broker whose owners do not answer."""
 
-from __future__ import annotations
-
 import itertools
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 from readonly_engine.broker.session.bounds import (
@@ -37,15 +36,11 @@ from readonly_engine.wire.pulsar_pb2 import (
     ServerError,
 )
 
+from devstack.pool import BrokerProcess
 from tests.support.innocent_client import InnocentClient
+from tests.support.pulsar.apart import Apart
 from tests.support.pulsar.raw_client import RawClient
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from devstack.pool import BrokerProcess
-    from tests.support.pulsar.apart import Apart
 
 SLOW_PING_S: Final = 1.5
 MUCH_BYTES: Final = 600 << 20

@@ -1,14 +1,14 @@
 """Clients that harm: what they send is not taken, what they hold is freed, and others at the same broker do not notice."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Iterable
+from typing import Any, Self
 from urllib.parse import urlsplit
 
+import pulsar as pulsar_lib
 import pytest
 from readonly_engine.broker.session.name_bounds import MAX_NAME_BYTES
 from readonly_engine.wire.commands import encode_command
@@ -25,17 +25,11 @@ from readonly_engine.wire.pulsar_pb2 import (
     Schema,
 )
 
+from devstack.pool import Pool
+from devstack.pulsar.admin import PulsarAdmin
+from devstack.pulsar.status import Endpoints
 from tests.support.innocent_client import InnocentClient
 from tests.support.pulsar.raw_client import ClosedError, RawClient, RefusedError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    import pulsar as pulsar_lib
-
-    from devstack.pool import Pool
-    from devstack.pulsar.admin import PulsarAdmin
-    from devstack.pulsar.status import Endpoints
 
 pytestmark = pytest.mark.second_stack
 

@@ -1,25 +1,20 @@
 """Every field that a client can set at the ends of its range, at a real broker with a real owner, beside an innocent client."""
 
-from __future__ import annotations
-
 import sys
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 from devstack.pool import Pool
+from devstack.pulsar.status import Endpoints
 from longtests.hostile.commands import SILENT
 from longtests.hostile.field_run import react_to_all
 from longtests.hostile.frames import CLIENT_COMMANDS
 from longtests.hostile.run import Innocent, make_topic
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from devstack.pulsar.status import Endpoints
 
 pytestmark = [pytest.mark.nightly, pytest.mark.second_stack]
 

@@ -6,21 +6,18 @@ import re
 import selectors
 import socket
 import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 from readonly_engine.http.guard import BOUNDS
 
+from devstack.pool import BrokerProcess, Pool
 from tests.support.innocent_client import InnocentClient
 from tests.support.pulsar.raw_client import RawClient
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from devstack.pool import BrokerProcess, Pool
 
 pytestmark = pytest.mark.nightly
 

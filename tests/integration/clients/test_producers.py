@@ -1,27 +1,22 @@
 """Producers on the pool's URL: everything that they send is stored once, in order, at the owner."""
 
-from __future__ import annotations
-
 import threading
 import time
 import uuid
+from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pulsar
 import pytest
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandCloseProducer, CommandProducer
 
 from devstack.pool import Pool
+from devstack.pulsar.admin import PulsarAdmin
+from devstack.pulsar.cluster import PulsarCluster
 from tests.support.pulsar.fleet import quiet_client
 from tests.support.pulsar.raw_client import RawClient, message_frame
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from devstack.pulsar.admin import PulsarAdmin
-    from devstack.pulsar.cluster import PulsarCluster
 
 pytestmark = pytest.mark.second_stack
 

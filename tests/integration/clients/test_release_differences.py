@@ -1,10 +1,8 @@
 """Differences between releases of Pulsar at their own defaults, each with a test that shows it through a pool."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import closing
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pulsar
 import pytest
@@ -14,18 +12,14 @@ from readonly_engine.metadata.cluster import ClusterMetadata
 from readonly_engine.metadata.connect import store_at
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.metadata.url import MetadataUrl
-from readonly_engine.topic.cursors import read_cursor
+from readonly_engine.topic.cursors import CursorState, read_cursor
 from readonly_engine.wire.managed_ledger_pb2 import CursorEntry
 
+from devstack.pool import Pool
+from devstack.pulsar.cluster import PulsarCluster
 from tests.support.messages import numbers_of, publish_numbers
 from tests.support.pulsar.fleet import SHARED, quiet_client
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from readonly_engine.topic.cursors import CursorState
-
-    from devstack.pool import Pool
-    from devstack.pulsar.cluster import PulsarCluster
 
 pytestmark = pytest.mark.nightly
 

@@ -3,17 +3,17 @@
 `make test PULSAR=RELEASE` runs all tests on one of them.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import uuid
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pulsar
 import pytest
 
 from devstack.pool import Pool
+from devstack.pulsar.admin import PulsarAdmin
 from devstack.pulsar.assembled import assembled_versions
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.spec import OXIA, PulsarSpec
@@ -22,12 +22,6 @@ from tests.support.java import need_java
 from tests.support.messages import numbers_of, publish_numbers
 from tests.support.pulsar.fleet import quiet_client
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from devstack.pulsar.admin import PulsarAdmin
 
 pytestmark = pytest.mark.nightly
 

@@ -1,12 +1,10 @@
 """Scalable topics of Pulsar 5.0 (PIP-460) with their own client: what a pool does with them."""
 
-from __future__ import annotations
-
 import subprocess
 import uuid
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,9 +15,6 @@ from devstack.pulsar.distribution import ensure_distribution
 from devstack.pulsar.java import java_program
 from devstack.pulsar.spec import PulsarSpec
 from tests.support.java import need_java
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = [pytest.mark.nightly, pytest.mark.own_stack]
 

@@ -1,24 +1,20 @@
 """Producers that wait: for an owner that does not answer, and for exclusive access. Nothing of them stays at the owner."""
 
-from __future__ import annotations
-
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 from readonly_engine.owner.connection import CONNECT_TIMEOUT_S
 from readonly_engine.owner.requests import REQUEST_TIMEOUT_S
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandCloseProducer, CommandProducer, ProducerAccessMode
 
+from devstack.pool import Pool
+from devstack.pulsar.admin import PulsarAdmin
+from devstack.pulsar.status import Endpoints
+from tests.support.pulsar.apart import Apart
 from tests.support.pulsar.raw_client import RawClient, RefusedError
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from devstack.pool import Pool
-    from devstack.pulsar.admin import PulsarAdmin
-    from devstack.pulsar.status import Endpoints
-    from tests.support.pulsar.apart import Apart
 
 pytestmark = [pytest.mark.nightly, pytest.mark.second_stack]
 

@@ -1,12 +1,10 @@
 """Local cursors in a compacted topic of a real Pulsar: stored, read again, compacted, and written by one broker at a time."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import uuid
+from collections.abc import AsyncIterator
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import pulsar as pulsar_lib
 import pulsar.asyncio as pulsar_asyncio
@@ -19,16 +17,11 @@ from readonly_engine.owner.admin import AdminClient
 from readonly_engine.owner.cursor_admin import CursorAdmin
 from readonly_engine.topic.position import Position, PositionRanges
 
-from devstack.pulsar.admin import AdminError
+from devstack.pulsar.admin import AdminError, PulsarAdmin
+from devstack.pulsar.cluster import PulsarCluster
+from devstack.pulsar.status import Endpoints
 from tests.support.pulsar.fleet import quiet_client
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from devstack.pulsar.admin import PulsarAdmin
-    from devstack.pulsar.cluster import PulsarCluster
-    from devstack.pulsar.status import Endpoints
 
 TOPIC = "persistent://public/default/read"
 

@@ -1,29 +1,22 @@
 """The cursors of a binding change between Local and Owner while a consumer is connected: no backlog is skipped."""
 
-from __future__ import annotations
-
 import json
 import subprocess
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
+import pulsar as pulsar_lib
 import pytest
 from pulsar import InitialPosition
 
+from devstack.pool import Pool
+from devstack.pulsar.admin import PulsarAdmin
+from devstack.pulsar.status import Endpoints
 from tests.support.messages import numbers_of, publish_numbers
 from tests.support.pulsar.fleet import consumers_at, quiet_client
 from tests.support.pulsar.raw_client import RawClient, RefusedError
 from tests.support.subscriptions_tool import COMMAND, connections_of
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    import pulsar as pulsar_lib
-
-    from devstack.pool import Pool
-    from devstack.pulsar.admin import PulsarAdmin
-    from devstack.pulsar.status import Endpoints
 
 pytestmark = pytest.mark.nightly
 

@@ -1,11 +1,9 @@
 """Who may consume local subscriptions: the owner says so before a byte is served, and is asked again."""
 
-from __future__ import annotations
-
 import asyncio
 import uuid
+from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import pulsar
 import pytest
@@ -18,15 +16,11 @@ from readonly_engine.owner.identity import Identity
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, ServerError
 
 from devstack.pool import Pool
+from devstack.pulsar.admin import PulsarAdmin
+from devstack.pulsar.cluster import PulsarCluster
+from devstack.pulsar.security import Credentials
 from tests.support.pulsar.fleet import quiet_client
 from tests.support.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from devstack.pulsar.admin import PulsarAdmin
-    from devstack.pulsar.cluster import PulsarCluster
-    from devstack.pulsar.security import Credentials
 
 pytestmark = pytest.mark.own_stack
 

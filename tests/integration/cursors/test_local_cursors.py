@@ -1,21 +1,16 @@
 """Local cursors: the pool keeps the subscriptions, the owner has guards only, and everything else is as it is everywhere."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pulsar
 import pytest
 
+from devstack.pool import Pool
+from devstack.pulsar.admin import PulsarAdmin
 from tests.support.messages import numbers_of, publish_numbers
 from tests.support.pulsar.fleet import TESTS, quiet_client
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from devstack.pool import Pool
-    from devstack.pulsar.admin import PulsarAdmin
 
 RECEIVE_MS = 20_000
 QUIET_MS = 1_500

@@ -1,10 +1,10 @@
 """Local cursors where the owner deletes subscriptions that have no consumer: it must not delete the guards of the pool."""
 
-from __future__ import annotations
-
 import time
 import uuid
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 import pulsar
 import pytest
@@ -15,10 +15,6 @@ from devstack.pulsar.spec import PulsarSpec, Setting
 from tests.support.messages import numbers_of, publish_numbers
 from tests.support.pulsar.fleet import quiet_client
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = [pytest.mark.nightly, pytest.mark.own_stack]
 

@@ -1,26 +1,19 @@
 """What the owner keeps for local cursors: nothing less than they need, and nothing more for long."""
 
-from __future__ import annotations
-
 import time
 import uuid
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING
 
 import pulsar
 import pytest
 
-from devstack.pulsar.admin import AdminError
+from devstack.pool import Pool
+from devstack.pulsar.admin import AdminError, PulsarAdmin
 from tests.integration.conftest import LEDGER_ENTRIES
 from tests.support.messages import numbers_of, publish_numbers
 from tests.support.pulsar.fleet import quiet_client
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from devstack.pool import Pool
-    from devstack.pulsar.admin import PulsarAdmin
 
 RECEIVE_MS = 20_000
 QUOTA_BYTES = 800_000

@@ -1,28 +1,23 @@
 """Local cursors while brokers of the pool die and come: each subscription is at one broker, and continues at the next one."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pulsar
 import pytest
 from readonly_engine.broker.cursors.partitions import partition_of
 from readonly_engine.metadata.topic_name import parse_topic_name
 
+from devstack.pool import BrokerProcess, Pool
+from devstack.pulsar.admin import PulsarAdmin
 from tests.support.messages import publish_numbers
 from tests.support.pulsar.fleet import TESTS, Feed, Sink, quiet_client
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from devstack.pool import BrokerProcess, Pool
-    from devstack.pulsar.admin import PulsarAdmin
 
 pytestmark = [pytest.mark.nightly, pytest.mark.second_stack]
 

@@ -1,17 +1,12 @@
 """A damaged archive in the cache is noticed and fetched again, with the real Maven."""
 
-from __future__ import annotations
-
 import hashlib
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from devstack.pulsar.distribution import checksums, ensure_distribution, ensure_tarball
 from devstack.pulsar.spec import STOCK_VERSION
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = [pytest.mark.nightly, pytest.mark.own_stack]
 

@@ -3,8 +3,6 @@
 It runs in a network namespace and a cache folder of its own, beside whatever cluster this machine has already.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -13,18 +11,15 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from devstack.kube.cgroups import Cgroup
 from devstack.kube.kind import kind_usable
 from devstack.kube.layout import Layout, default_layout
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PROJECT = Path(__file__).resolve().parents[2]
 SYSCTLS = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops")

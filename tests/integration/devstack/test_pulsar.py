@@ -1,25 +1,18 @@
 """The devstack's Pulsar serves a stock client, survives the loss of its parts, and comes up again quickly."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pulsar as pulsar_lib
 import pytest
 
 from devstack.errors import DevstackError
-from devstack.pulsar.admin import AdminError, MessageId
+from devstack.pulsar.admin import AdminError, MessageId, PulsarAdmin
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.spec import PulsarSpec
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from devstack.pulsar.admin import PulsarAdmin
 
 RECEIVE_MS = 15_000
 

@@ -3,21 +3,14 @@
 From Pulsar 5.0 on an owner says so if a receipt is asked for.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+import pulsar
 import pytest
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck, CommandGetLastMessageId, CommandSubscribe
 
+from devstack.pool import Pool
 from devstack.pulsar.spec import DEFAULT_VERSION
+from devstack.pulsar.status import Endpoints
 from tests.support.pulsar.raw_client import RawClient, RefusedError
-
-if TYPE_CHECKING:
-    import pulsar
-
-    from devstack.pool import Pool
-    from devstack.pulsar.status import Endpoints
 
 pytestmark = pytest.mark.second_stack
 

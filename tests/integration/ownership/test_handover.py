@@ -1,11 +1,10 @@
 """A subscription that goes from one broker to another while acks are on their way to its owner."""
 
-from __future__ import annotations
-
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pulsar as pulsar_lib
 import pytest
@@ -13,19 +12,14 @@ from readonly_engine.broker.consumer.client_consumer import CLAIM_RELEASE_TIMEOU
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck, CommandSubscribe, MessageIdData
 
 from devstack.pool import BrokerProcess
+from devstack.pulsar.admin import PulsarAdmin
+from devstack.pulsar.status import Endpoints
 from tests.integration.ownership.watcher import Watcher, closing
 from tests.support.pulsar.apart import Apart
 from tests.support.pulsar.fleet import TESTS, Feed, Sink, backlog, claims_of, consumers_at, quiet_client
 from tests.support.pulsar.raw_client import RawClient
+from tests.support.pulsar.silent_proxy import SilentProxy
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from devstack.pulsar.admin import PulsarAdmin
-    from devstack.pulsar.status import Endpoints
-    from tests.support.pulsar.silent_proxy import SilentProxy
 
 MESSAGES = 10
 

@@ -1,35 +1,28 @@
 """Brokers that believe in what they have lost: ZooKeeper goes silent for one of two, and keeps its connections open."""
 
-from __future__ import annotations
-
 import signal
 import threading
 import time
 import uuid
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+import pulsar as pulsar_lib
 import pytest
 from readonly_engine.metadata.lease import LEASE_SHARE, SESSION_TIMEOUT_S
 from readonly_engine.metadata.url import MetadataUrl
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandSubscribe
 
 from devstack.pool import BrokerProcess
+from devstack.pulsar.admin import PulsarAdmin
+from devstack.pulsar.status import Endpoints
 from tests.integration.conftest import zookeeper_only
 from tests.integration.ownership.watcher import Watcher, closing
 from tests.support.pulsar.fleet import TESTS, Feed, claims_of
 from tests.support.pulsar.raw_client import RawClient
 from tests.support.pulsar.silent_proxy import SilentProxy
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    import pulsar as pulsar_lib
-
-    from devstack.pulsar.admin import PulsarAdmin
-    from devstack.pulsar.status import Endpoints
 
 FEED_S = 0.4
 """Slow enough for one ledger: without ZooKeeper the next one is not found, and nothing could be delivered anyway."""

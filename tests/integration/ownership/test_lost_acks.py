@@ -6,31 +6,24 @@ not say so (ManagedCursorImpl.asyncDelete, Consumer.individualAckNormal). A stoc
 broker delivers none. A read-only broker reads the bookies.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import uuid
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+import pulsar
 import pytest
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck, CommandSubscribe
 
-from devstack.pulsar.admin import AdminError
+from devstack.pool import Pool
+from devstack.pulsar.admin import AdminError, PulsarAdmin
+from devstack.pulsar.cluster import PulsarCluster
 from tests.support.pulsar.raw_client import RawClient
 from tests.support.stopped_thread import permitted, stopped, threads
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    import pulsar
-
-    from devstack.pool import Pool
-    from devstack.pulsar.admin import PulsarAdmin
-    from devstack.pulsar.cluster import PulsarCluster
 
 pytestmark = [
     pytest.mark.nightly,

@@ -1,29 +1,22 @@
 """What becomes of acks that an owner had answered, and not stored, when it is killed."""
 
-from __future__ import annotations
-
 import dataclasses
 import uuid
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
 
 import pytest
 from readonly_engine.wire.pulsar_pb2 import CommandAck, CommandSubscribe
 
 from devstack.errors import DevstackError
-from devstack.pool import Pool
-from devstack.pulsar.admin import AdminError, MessageId
+from devstack.pool import BrokerProcess, Pool
+from devstack.pulsar.admin import AdminError, MessageId, PulsarAdmin
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.spec import PulsarSpec, Setting
 from tests.integration.ownership.test_owner_moves import Consumer, frozen, mark_delete, publish
 from tests.support.pulsar.fleet import quiet_client
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from devstack.pool import BrokerProcess
-    from devstack.pulsar.admin import PulsarAdmin
 
 pytestmark = [pytest.mark.nightly, pytest.mark.second_stack]
 

@@ -1,28 +1,21 @@
 """Owners that go silent for a read-only broker, and may give its subscriptions to others meanwhile."""
 
-from __future__ import annotations
-
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
+import pulsar as pulsar_lib
 import pytest
 from readonly_engine.owner.lease import OWNER_LEASE_S
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
+from devstack.pulsar.admin import PulsarAdmin
+from devstack.pulsar.status import Endpoints
 from tests.integration.ownership.watcher import Address, Watcher, closing
+from tests.support.pulsar.apart import Apart
 from tests.support.pulsar.fleet import Feed
 from tests.support.pulsar.raw_client import RawClient, RefusedError
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import pulsar as pulsar_lib
-
-    from devstack.pulsar.admin import PulsarAdmin
-    from devstack.pulsar.status import Endpoints
-    from tests.support.pulsar.apart import Apart
 
 pytestmark = pytest.mark.second_stack
 

@@ -5,24 +5,20 @@ from __future__ import annotations
 import os
 import signal
 import uuid
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import pulsar
 import pytest
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck, CommandSeek, CommandSubscribe, MessageIdData
 
-from devstack.pulsar.admin import MessageId
+from devstack.pool import BrokerProcess, Pool
+from devstack.pulsar.admin import MessageId, PulsarAdmin
 from tests.support.messages import publish_numbers
 from tests.support.pulsar.fleet import quiet_client
 from tests.support.pulsar.raw_client import RawClient
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from devstack.pool import BrokerProcess, Pool
-    from devstack.pulsar.admin import PulsarAdmin
 
 pytestmark = pytest.mark.second_stack
 

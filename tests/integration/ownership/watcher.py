@@ -1,18 +1,14 @@
 """A consumer that notes when each message came."""
 
-from __future__ import annotations
-
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck, CommandSubscribe
 
 from tests.support.pulsar.raw_client import ClosedError, RawClient
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PERMITS = 1_000_000
 

@@ -5,8 +5,6 @@ line of input with the bytes so far, as JSON: {"FROM TO": bytes}, IPv4 addresses
 which not every kernel has.
 """
 
-from __future__ import annotations
-
 import json
 import select
 import socket

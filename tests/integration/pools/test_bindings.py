@@ -1,27 +1,22 @@
 """What bindings say beyond topics: which subscriptions, what a deletion means, where clients go otherwise."""
 
-from __future__ import annotations
-
 import json
 import signal
 import uuid
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pulsar
 import pytest
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
+from devstack.pool import Pool
+from devstack.pulsar.admin import PulsarAdmin
 from tests.support.pulsar.fleet import TESTS, consumers_at, quiet_client
 from tests.support.pulsar.raw_client import RawClient, RefusedError
 from tests.support.samples import value_of
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from devstack.pool import Pool
-    from devstack.pulsar.admin import PulsarAdmin
 
 EARLIEST = pulsar.InitialPosition.Earliest
 

@@ -1,13 +1,12 @@
 """Claims on a real ZooKeeper: two brokers, each with a session of its own, that end, hang and come back."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal
 import uuid
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from readonly_engine.broker.pool.claim_store import ClaimStore
@@ -15,20 +14,15 @@ from readonly_engine.broker.pool.claims import ActionKind, ClaimKey
 from readonly_engine.broker.pool.membership import PoolMembership
 from readonly_engine.metadata.connect import store_at
 from readonly_engine.metadata.lease import EARLIER_POLL_S
+from readonly_engine.metadata.store import MetadataStore
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.metadata.url import MetadataUrl
 from readonly_engine.owner.errors import OwnerUnavailableError
 
+from devstack.pulsar.cluster import PulsarCluster
+from devstack.pulsar.status import Endpoints
 from tests.integration.conftest import zookeeper_only
 from tests.support.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from readonly_engine.metadata.store import MetadataStore
-
-    from devstack.pulsar.cluster import PulsarCluster
-    from devstack.pulsar.status import Endpoints
 
 KEY = ClaimKey(parse_topic_name("orders"), "a subscription/of=some name")
 

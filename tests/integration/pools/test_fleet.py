@@ -1,28 +1,22 @@
 """What happens when brokers, owners and bookies come and go, and when bindings change."""
 
-from __future__ import annotations
-
 import json
 import signal
 import socket
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pulsar
 import pytest
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck, CommandMessage, CommandProducer, CommandSubscribe
 
 from devstack.common.ports import free_port
+from devstack.pulsar.admin import PulsarAdmin
+from devstack.pulsar.status import Endpoints
 from tests.support.pulsar.fleet import SHARED, TESTS, Feed, Sink, backlog, claims_of, quiet_client
 from tests.support.pulsar.raw_client import RawClient, RefusedError
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from devstack.pulsar.admin import PulsarAdmin
-    from devstack.pulsar.status import Endpoints
 
 pytestmark = pytest.mark.second_stack
 

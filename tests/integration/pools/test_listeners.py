@@ -1,7 +1,5 @@
 """Named listeners: clients that name one, or come to its port, are sent to its addresses."""
 
-from __future__ import annotations
-
 import pulsar
 import pytest
 

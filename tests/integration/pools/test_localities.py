@@ -1,26 +1,20 @@
 """Brokers of several localities: a client is sent to one of its own, however it gives it."""
 
-from __future__ import annotations
-
 import uuid
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pulsar
 import pytest
 
 from devstack.pool import BrokerProcess
+from devstack.pulsar.cluster import PulsarCluster
+from devstack.pulsar.status import Endpoints
 from tests.support.messages import publish_numbers
 from tests.support.pulsar.fleet import SHARED, TESTS, Sink, claims_of, consumers_at, quiet_client
 from tests.support.pulsar.java_client import JavaClient
 from tests.support.pulsar.raw_client import RawClient
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from devstack.pulsar.cluster import PulsarCluster
-    from devstack.pulsar.status import Endpoints
 
 pytestmark = pytest.mark.nightly
 

@@ -1,10 +1,7 @@
 """Where clients go: bound topics to any broker of the pool, one Shared subscription to one of them, all else to its owner."""
 
-from __future__ import annotations
-
 import uuid
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import pulsar
 import pytest
@@ -16,15 +13,13 @@ from readonly_engine.wire.pulsar_pb2 import (
     CommandWatchTopicUpdate,
 )
 
+from devstack.pool import Pool
+from devstack.pulsar.admin import PulsarAdmin
+from devstack.pulsar.cluster import PulsarCluster
 from tests.support.messages import publish_numbers
 from tests.support.pulsar.fleet import SHARED, TESTS, Feed, Sink, backlog, claims_of, consumers_at, quiet_client
 from tests.support.pulsar.raw_client import RawClient, RefusedError
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from devstack.pool import Pool
-    from devstack.pulsar.admin import PulsarAdmin
-    from devstack.pulsar.cluster import PulsarCluster
 
 EARLIEST = pulsar.InitialPosition.Earliest
 KEY_SHARED = pulsar.ConsumerType.KeyShared

@@ -1,11 +1,11 @@
 """What a client hears of consumers while one broker of the pool sends them on to another, frame by frame."""
 
-from __future__ import annotations
-
 import time
 import uuid
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+import pulsar as pulsar_lib
 import pytest
 from readonly_engine.broker.consumer.relay_marks import RELAYED_BY
 from readonly_engine.broker.pool.pending_redirects import ARRIVAL_TIMEOUT_S
@@ -22,16 +22,10 @@ from readonly_engine.wire.pulsar_pb2 import (
 from devstack.common.ports import free_port
 from devstack.pool import BrokerProcess, Pool
 from devstack.pulsar.security import Credentials
+from devstack.pulsar.status import Endpoints
 from tests.support.pulsar.fleet import TESTS
 from tests.support.pulsar.raw_client import RawClient, RefusedError
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pulsar as pulsar_lib
-
-    from devstack.pulsar.status import Endpoints
 
 pytestmark = pytest.mark.second_stack
 

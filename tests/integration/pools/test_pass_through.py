@@ -1,28 +1,22 @@
 """What a pool leaves to the owner, whole, and takes back: the stock Python client through the pool and at the owner at once."""
 
-from __future__ import annotations
-
 import json
 import time
 import urllib.request
 import uuid
+from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import pulsar
 import pytest
 
 from devstack.pool import Pool
+from devstack.pulsar.cluster import PulsarCluster
 from tests.support.messages import publish_numbers
 from tests.support.pulsar.fleet import quiet_client
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from devstack.pulsar.cluster import PulsarCluster
 
 pytestmark = pytest.mark.own_stack
 

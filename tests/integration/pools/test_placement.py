@@ -1,22 +1,16 @@
 """`placement: WhenCheaper`: few consumers of a topic are at its owner, more at the pool, with stock clients and a real owner."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pulsar
 from readonly_engine.broker.passthrough.policy import POOL_KEY
 
+from devstack.pool import Pool
+from devstack.pulsar.admin import PulsarAdmin
 from tests.support.pulsar.fleet import SHARED, quiet_client
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from devstack.pool import Pool
-    from devstack.pulsar.admin import PulsarAdmin
 
 COUNT = 100
 

@@ -1,32 +1,25 @@
 """Pools of one name on one metadata store, as two Kubernetes clusters with the same manifests make them."""
 
-from __future__ import annotations
-
 import asyncio
 import uuid
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from readonly_engine.broker.pool.membership import PoolMembership
 from readonly_engine.metadata.connect import store_at
 from readonly_engine.metadata.errors import NotAdmittedError
+from readonly_engine.metadata.store import MetadataStore
 from readonly_engine.metadata.url import MetadataUrl
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 from devstack.pool import BrokerProcess
+from devstack.pulsar.admin import PulsarAdmin
+from devstack.pulsar.status import Endpoints
 from tests.support.pulsar.fleet import TESTS
 from tests.support.pulsar.raw_client import RawClient
 from tests.support.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from readonly_engine.metadata.store import MetadataStore
-
-    from devstack.pulsar.admin import PulsarAdmin
-    from devstack.pulsar.status import Endpoints
 
 pytestmark = pytest.mark.second_stack
 

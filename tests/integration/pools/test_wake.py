@@ -1,29 +1,21 @@
 """Stock clients wait at a waker, and get their messages from the broker that takes its address over."""
 
-from __future__ import annotations
-
 import base64
 import socket
 import subprocess
 import sys
 import uuid
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+import pulsar as pulsar_lib
 import pytest
 
-from devstack.clients import CLIENTS, command
+from devstack.clients import CLIENTS, ClientVersion, command
 from devstack.common.ports import free_port
 from devstack.pool import BrokerProcess
+from devstack.pulsar.status import Endpoints
 from longtests.compat.process import Driver
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pulsar as pulsar_lib
-
-    from devstack.clients import ClientVersion
-    from devstack.pulsar.status import Endpoints
 
 pytestmark = pytest.mark.nightly
 

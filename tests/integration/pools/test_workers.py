@@ -1,7 +1,5 @@
 """`serve --workers 2`: two processes that are brokers of the pool, share a port, and are looked after by a third."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -11,9 +9,9 @@ import sys
 import urllib.error
 import urllib.request
 import uuid
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pulsar as pulsar_lib
 import pytest
@@ -21,15 +19,11 @@ from readonly_engine.config.settings import PORT_OFFSET
 
 from devstack.common.ports import free_port
 from devstack.pool import BrokerProcess
+from devstack.pulsar.admin import PulsarAdmin
+from devstack.pulsar.status import Endpoints
 from tests.support.messages import numbers_of, publish_numbers
 from tests.support.pulsar.fleet import TESTS, quiet_client
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from devstack.pulsar.admin import PulsarAdmin
-    from devstack.pulsar.status import Endpoints
 
 pytestmark = pytest.mark.nightly
 

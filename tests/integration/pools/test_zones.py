@@ -1,11 +1,12 @@
 """Two zones, 40 ms apart: what is delivered stays in its zone, and each entry crosses once."""
 
-from __future__ import annotations
-
 import os
+import subprocess
 import time
 import uuid
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
 
 import pytest
 from readonly_engine.bookkeeper.tail_state import RETURN_S
@@ -16,11 +17,6 @@ from devstack.pulsar.spec import PulsarSpec, Setting
 from tests.integration.pools.two_zones import TwoZones
 from tests.support.pulsar.fleet import TESTS, consumers_at, quiet_client
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 pytestmark = [
     pytest.mark.slow,

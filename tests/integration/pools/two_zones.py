@@ -1,18 +1,14 @@
 """Two zones: network namespaces on two bridges, and a delayed link between the bridges that counts what crosses."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import subprocess
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from longtests.chaos.net import Network
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 T = TypeVar("T")
 

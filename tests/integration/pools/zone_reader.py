@@ -4,8 +4,6 @@ Prints `ready` when all have subscribed, and then the payload bytes that they re
 each of them receives the numbers 0 to MESSAGES - 1, once and in order.
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 from typing import Final

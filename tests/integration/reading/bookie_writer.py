@@ -4,24 +4,18 @@ No BookKeeper client can write such ledgers, and the engine's own cannot write a
 byte by byte as BookkeeperProtocol has it; the ledger's metadata goes into ZooKeeper as BookKeeper's client would put it there.
 """
 
-from __future__ import annotations
-
 import hashlib
 import socket
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from kazoo.client import KazooClient
 from readonly_engine.metadata.cluster import ledger_path
 from readonly_engine.wire.bookkeeper_pb2 import LedgerMetadataFormat
 from readonly_engine.wire.digest import digest_for
 from readonly_engine.wire.framing import FrameSplitter
 from readonly_engine.wire.varint import encode_varint
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from kazoo.client import KazooClient
 
 DEADLINE_S = 30
 IN_FLIGHT = 200

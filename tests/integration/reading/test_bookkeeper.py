@@ -1,7 +1,5 @@
 """Reading from real bookies: whole, stopped, stalled, damaged, incomplete, encrypted, and too old for batch reads."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os
@@ -9,8 +7,9 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Iterator
 from itertools import count
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import uvloop
@@ -31,10 +30,6 @@ from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.spec import ZOOKEEPER, PulsarSpec, Setting
 from tests.integration.conftest import SECURE
 from tests.integration.reading.bookie_writer import HandMadeLedger
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.nightly
 

@@ -1,12 +1,11 @@
 """A topic that is closed leaves nothing behind: not in this process, not in kazoo, not in ZooKeeper."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import weakref
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+import pulsar
 import pytest
 from kazoo.exceptions import NoNodeError
 from readonly_engine.bookkeeper.pool import BookiePool
@@ -19,13 +18,9 @@ from readonly_engine.topic.cache import EntryCache
 from readonly_engine.topic.log import TopicLog
 from readonly_engine.topic.position import EARLIEST
 
+from devstack.pulsar.status import Endpoints
 from tests.integration.conftest import zookeeper_only
 from tests.support.waiting import until
-
-if TYPE_CHECKING:
-    import pulsar
-
-    from devstack.pulsar.status import Endpoints
 
 pytestmark = [pytest.mark.nightly, pytest.mark.second_stack, zookeeper_only]
 

@@ -1,24 +1,18 @@
 """Compacted reads through the pool and at the owner: the same messages, before, amid and after compactions."""
 
-from __future__ import annotations
-
 import uuid
+from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import pulsar
 import pytest
 
 from devstack.pool import Pool
+from devstack.pulsar.admin import PulsarAdmin
+from devstack.pulsar.cluster import PulsarCluster
 from tests.support.pulsar.fleet import quiet_client
 from tests.support.topics import create_settled_topic
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from devstack.pulsar.admin import PulsarAdmin
-    from devstack.pulsar.cluster import PulsarCluster
 
 pytestmark = pytest.mark.own_stack
 

@@ -1,7 +1,5 @@
 """A broker tells whether bookies have the explicit LAC of a topic: the operator asks it to see whether explicit LAC works."""
 
-from __future__ import annotations
-
 import json
 import urllib.error
 import urllib.request

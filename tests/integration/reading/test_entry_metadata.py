@@ -1,11 +1,11 @@
 """The owner's own metadata of entries (index, broker publish time): through a pool byte for byte as from the owner."""
 
-from __future__ import annotations
-
 import uuid
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from readonly_engine.wire.pulsar_pb2 import (
@@ -24,10 +24,6 @@ from tests.support.pulsar.fleet import TESTS, quiet_client
 from tests.support.pulsar.raw_client import RawClient
 from tests.support.pulsar.spark_driver import Driver, read_rows
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = [pytest.mark.nightly, pytest.mark.own_stack]
 

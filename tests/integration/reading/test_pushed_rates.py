@@ -1,12 +1,12 @@
 """Rates that swing over the bound of pushes, while topics are unloaded, owners die and transactions end: each message once."""
 
-from __future__ import annotations
-
 import random
 import threading
 import time
 import uuid
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 import pulsar
 import pytest
@@ -17,10 +17,6 @@ from devstack.pulsar.spec import PulsarSpec, Setting
 from tests.support.pulsar.fleet import quiet_client
 from tests.support.pulsar.java_client import JavaClient, JavaClientError
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = [pytest.mark.nightly, pytest.mark.second_stack]
 

@@ -1,26 +1,20 @@
 """New entries that the owner pushes while they are few: the same as those of bookies, each once."""
 
-from __future__ import annotations
-
 import uuid
+from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+import pulsar
 import pytest
 from readonly_engine.broker.tail.budget import SUBSCRIPTION_PREFIX
 
+from devstack.pool import BrokerProcess, Pool
+from devstack.pulsar.admin import PulsarAdmin
 from tests.support.messages import publish_numbers
 from tests.support.pulsar.fleet import Feed, Sink, backlog, quiet_client
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    import pulsar
-
-    from devstack.pool import BrokerProcess, Pool
-    from devstack.pulsar.admin import PulsarAdmin
 
 FEW = 20
 MANY = 20_000

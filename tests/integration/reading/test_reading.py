@@ -1,21 +1,16 @@
 """Stock consumers and readers on a read-only broker get what the owner would give them, and the owner sends next to nothing."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pulsar
 import pytest
 from readonly_engine.owner.partial_batches import FIRST_PERMITS
 
+from devstack.pool import Pool
+from devstack.pulsar.admin import PulsarAdmin
 from tests.support.messages import numbers_of, publish_numbers
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from devstack.pool import Pool
-    from devstack.pulsar.admin import PulsarAdmin
 
 RECEIVE_MS = 20_000
 BATCH = 3

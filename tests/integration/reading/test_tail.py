@@ -1,11 +1,8 @@
 """Following the LAC of ledgers that are written by hand, on real bookies: what a bookie forgets costs a moment only."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from itertools import count
-from typing import TYPE_CHECKING
 
 import pytest
 from readonly_engine.bookkeeper.lac_follower import LacFollower
@@ -13,11 +10,9 @@ from readonly_engine.bookkeeper.ledger import LedgerReader
 from readonly_engine.bookkeeper.pool import BookiePool
 from readonly_engine.wire.ledgers import decode_ledger_metadata
 
+from devstack.pulsar.status import Endpoints
 from tests.integration.reading.bookie_writer import HandMadeLedger
 from tests.support.waiting import until
-
-if TYPE_CHECKING:
-    from devstack.pulsar.status import Endpoints
 
 DEADLINE_S = 60
 LEDGER_IDS = count(1_000_000 + int(time.time()) % 1_000_000 * 100)

@@ -1,14 +1,14 @@
 """Ledgers that a real broker offloaded, to a real object store and to a file system, and then deleted from the bookies."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import random
 import time
 import uuid
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, closing
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pulsar as pulsar_lib
 import pytest
@@ -27,16 +27,11 @@ from readonly_engine.topic.reading import TopicReader
 
 from devstack.objectstore.server import ACCESS_KEY, REGION, SECRET_KEY, ObjectStore
 from devstack.pool import Pool
+from devstack.pulsar.admin import PulsarAdmin
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.distribution import ensure_distribution, ensure_offloaders
 from devstack.pulsar.spec import DEFAULT_VERSION, PulsarSpec, Setting
 from tests.support.pulsar.fleet import quiet_client
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping
-    from pathlib import Path
-
-    from devstack.pulsar.admin import PulsarAdmin
 
 pytestmark = [pytest.mark.nightly, pytest.mark.own_stack]
 

@@ -1,14 +1,12 @@
 """One topic as one log on a real cluster: in order through rolls, trims, deletions and losses of ZooKeeper, read once each."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal
 import time
 import uuid
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING
 
 import pulsar as pulsar_lib
 import pytest
@@ -23,17 +21,13 @@ from readonly_engine.topic.position import EARLIEST, Position
 from readonly_engine.topic.reading import TopicReader, position_at
 from readonly_engine.wire.batch import decode_stored_entry, unpack
 
+from devstack.pulsar.admin import PulsarAdmin
+from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.counters import entries_read, entries_read_at
 from devstack.pulsar.spec import DEFAULT_METADATA, OXIA
+from devstack.pulsar.status import Endpoints
 from tests.support.pulsar.fleet import quiet_client
 from tests.support.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from devstack.pulsar.admin import PulsarAdmin
-    from devstack.pulsar.cluster import PulsarCluster
-    from devstack.pulsar.status import Endpoints
 
 DEADLINE_S = 60
 

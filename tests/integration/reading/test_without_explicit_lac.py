@@ -1,10 +1,8 @@
 """A source cluster without explicit LAC, Pulsar's default: the last message of an idle topic is found all the same."""
 
-from __future__ import annotations
-
 import json
 import uuid
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pulsar
 import pytest
@@ -13,9 +11,6 @@ from devstack.pool import Pool
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.spec import PulsarSpec
 from tests.support.pulsar.fleet import quiet_client
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = [pytest.mark.nightly, pytest.mark.own_stack]
 

@@ -3,13 +3,11 @@
 Every scene runs against the source cluster and against the pool, and what is seen must be the same, word for word.
 """
 
-from __future__ import annotations
-
 import time
 import uuid
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pulsar
 import pytest
@@ -23,17 +21,13 @@ from readonly_engine.wire.pulsar_pb2 import (
 )
 
 from devstack.pool import Pool
+from devstack.pulsar.admin import PulsarAdmin
+from devstack.pulsar.cluster import PulsarCluster
+from devstack.pulsar.security import Credentials
 from tests.support.pulsar.fleet import quiet_client
 from tests.support.pulsar.raw_client import ClosedError, RawClient, RefusedError
 from tests.support.pulsar.secured import PASSWORDS, REFRESH_S
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from devstack.pulsar.admin import PulsarAdmin
-    from devstack.pulsar.cluster import PulsarCluster
-    from devstack.pulsar.security import Credentials
 
 pytestmark = pytest.mark.own_stack
 

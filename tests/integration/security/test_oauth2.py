@@ -1,13 +1,12 @@
 """A broker whose own identity is an access token: short tokens of an OAuth 2.0 server, renewed while a pool serves."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time
 import uuid
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pulsar
 import pytest
@@ -16,10 +15,6 @@ from devstack.pool import Pool
 from tests.integration.tools.doctor_report import Report, addresses
 from tests.support.pulsar.fleet import quiet_client
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = [pytest.mark.nightly, pytest.mark.own_stack]
 

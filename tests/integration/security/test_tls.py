@@ -1,12 +1,11 @@
 """TLS: towards clients, with certificates that change while brokers run; towards the owners, the admin API, and several hosts."""
 
-from __future__ import annotations
-
 import shutil
 import ssl
 import subprocess
 import uuid
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pulsar
 import pytest
@@ -14,17 +13,11 @@ from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 from devstack.common.ports import free_port
 from devstack.pool import Pool
-from devstack.pulsar.security import ADMIN_ROLE, https_url, tls_url
+from devstack.pulsar.cluster import PulsarCluster
+from devstack.pulsar.security import ADMIN_ROLE, Credentials, https_url, tls_url
 from tests.support.pulsar.fleet import quiet_client
 from tests.support.pulsar.raw_client import RawClient, RefusedError
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from devstack.pulsar.cluster import PulsarCluster
-    from devstack.pulsar.security import Credentials
 
 pytestmark = pytest.mark.own_stack
 

@@ -1,7 +1,5 @@
 """The chaos in short: a few faults on a stack in namespaces (`make -C lab chaos` is the full form)."""
 
-from __future__ import annotations
-
 import os
 import random
 import subprocess

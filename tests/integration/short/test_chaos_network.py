@@ -1,19 +1,15 @@
 """The network that `make -C lab chaos` breaks: losses one way and both, slow links, and nothing left behind."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 import pytest
 
 from longtests.chaos.net import Network
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = [pytest.mark.nightly, pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")]
 

@@ -1,21 +1,15 @@
 """The churn in short: comings and goings, one read-only broker killed, one unload (`make -C lab churn` is the full form)."""
 
-from __future__ import annotations
-
 import asyncio
 import random
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from devstack.pulsar.cluster import PulsarCluster
 from longtests.churn.plan import make_plan
 from longtests.churn.report import lines
 from longtests.churn.run import BROKERS, Run
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from devstack.pulsar.cluster import PulsarCluster
 
 pytestmark = [pytest.mark.nightly, pytest.mark.second_stack]
 

@@ -3,22 +3,17 @@
 Each row is played at the owner and through a pool, whose cursors the owner keeps or the pool itself.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from devstack.pulsar.cluster import PulsarCluster
 from longtests.compat import table
 from longtests.compat.cells import Verdict
 from longtests.compat.run import Named, Run
 from longtests.compat.scenarios.catalogue import SCENARIOS
 from longtests.compat.stack import make_place
-
-if TYPE_CHECKING:
-    from devstack.pulsar.cluster import PulsarCluster
 
 pytestmark = pytest.mark.second_stack
 

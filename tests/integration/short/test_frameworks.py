@@ -1,20 +1,14 @@
 """Frameworks in short: two programs with a pool whose serving broker is killed (`make -C lab frameworks` is the full form)."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from devstack.pulsar.cluster import PulsarCluster
 from longtests.frameworks.cases import BY_NAME
 from longtests.frameworks.program import PROGRAMS, load_program
 from longtests.frameworks.run import Job, Runs
 from longtests.frameworks.table import problems
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from devstack.pulsar.cluster import PulsarCluster
 
 pytestmark = pytest.mark.nightly
 

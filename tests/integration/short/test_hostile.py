@@ -1,22 +1,14 @@
 """Hostile clients in short: at the owner and at a pool, with an innocent client beside each (`make -C lab hostile` has all)."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
-from longtests.hostile.attacks import ATTACKS
-from longtests.hostile.commands import ROWS, broker_counts, run_row, settled, worse_row
+from devstack.pool import Pool
+from devstack.pulsar.status import Endpoints
+from longtests.hostile.attacks import ATTACKS, Attack
+from longtests.hostile.commands import ROWS, CommandRow, broker_counts, run_row, settled, worse_row
 from longtests.hostile.run import run_attack, worse
 from tests.support.pulsar.raw_client import RawClient
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from devstack.pool import Pool
-    from devstack.pulsar.status import Endpoints
-    from longtests.hostile.attacks import Attack
-    from longtests.hostile.commands import CommandRow
 
 pytestmark = pytest.mark.second_stack
 

@@ -1,17 +1,12 @@
 """The oracle in short: a random workload, and each entry of storage as its owner delivers it (`make -C lab oracle` has more)."""
 
-from __future__ import annotations
-
 import asyncio
 import random
-from typing import TYPE_CHECKING
 
 import pytest
 
+from devstack.pulsar.cluster import PulsarCluster
 from longtests.oracle.run import Options, Run
-
-if TYPE_CHECKING:
-    from devstack.pulsar.cluster import PulsarCluster
 
 pytestmark = pytest.mark.second_stack
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import pulsar as pulsar_lib
 import pytest
 
 from devstack.objectstore.server import ACCESS_KEY, SECRET_KEY
@@ -18,9 +20,6 @@ from tests.support.pulsar.spark_driver import Driver
 from tests.support.pulsar.spark_session import local_spark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    import pulsar as pulsar_lib
     from pyspark.sql import SparkSession
 
 FOLDER: Final = Path(__file__).parent

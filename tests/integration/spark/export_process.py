@@ -1,29 +1,23 @@
 """`pulsar-readonly export` as a process that can be killed, and what is in the tables that it writes."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+import pulsar as pulsar_lib
 from readonly_spark.export.iceberg import CATALOG_FILE
 from readonly_spark.export.leftovers import remove_leftovers
 from readonly_spark.export.marker import MARKER, TableMarker
 
 from devstack.jars.fetch import ensure_jars
+from devstack.pulsar.cluster import PulsarCluster
 from tests.integration.spark.table_files import LOGS, live_files, numbers_in
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import pulsar as pulsar_lib
-
-    from devstack.pulsar.cluster import PulsarCluster
 
 ROOT: Final = Path(__file__).parents[3]
 DEADLINE_S: Final = 400

@@ -5,20 +5,16 @@
 Each line of standard input is a command line, as a list in JSON. Its exit status comes on standard output, as a line of JSON.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Final, Self
+from pathlib import Path
+from typing import Final, Self
 
 from tests.integration.spark.export_process import DEADLINE_S, ROOT
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RENEWALS: Final = 6
 """A lease is renewed so often before it ends, as the product does."""

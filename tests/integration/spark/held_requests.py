@@ -1,14 +1,10 @@
 """A relay of HTTP requests that holds one of them back, until it is told to let it go."""
 
-from __future__ import annotations
-
 import socket
 import threading
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Self
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Final, Self
 
 CHUNK_BYTES: Final = 1 << 16
 END_S: Final = 10.0

@@ -1,17 +1,13 @@
 """Servers that go away under a stream or an export, for as long as many triggers."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from devstack.pulsar.cluster import PulsarCluster
+from devstack.pulsar.cluster import PulsarCluster
 
 AWAY_S: Final = 4.0
 """Time for which servers are away: many triggers."""

@@ -1,16 +1,11 @@
 """The files of a table, by its log: read by no code of Spark or Delta."""
 
-from __future__ import annotations
-
 import io
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
 from urllib.parse import unquote
 
 import pyarrow.parquet as pq
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 LOGS = {"parquet": "_spark_metadata", "delta": "_delta_log"}
 """The folder of the log in a table, by format."""

@@ -1,7 +1,5 @@
 """The analysts' example runs as it stands."""
 
-from __future__ import annotations
-
 import json
 import runpy
 import sys

@@ -1,22 +1,18 @@
 """Change data capture end to end: changes of a table, published by the stock Java client, merged into a Delta table."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
 from devstack.jars.fetch import ensure_jars
+from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.distribution import ensure_distribution
 from tests.integration.spark.export_process import DEADLINE_S
-
-if TYPE_CHECKING:
-    from devstack.pulsar.cluster import PulsarCluster
 
 pytestmark = pytest.mark.nightly
 

@@ -1,29 +1,24 @@
 """What happens to a topic between planning and reading: trims, rolls, offload, deletion from the bookies, bookies that go."""
 
-from __future__ import annotations
-
 import pickle
 import time
 import uuid
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 import pytest
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_spark.errors import DataLossError
 
 from devstack.objectstore.server import ACCESS_KEY, REGION, SECRET_KEY, ObjectStore
+from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.distribution import ensure_distribution, ensure_offloaders
 from devstack.pulsar.spec import DEFAULT_VERSION
 from tests.integration.spark.test_streams import run_until, start, table, wait_for
 from tests.support.pulsar.spark_driver import Driver, numbers, publish, read
 from tests.support.pulsar.spark_session import batch, stream
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from devstack.pulsar.cluster import PulsarCluster
 
 DEADLINE_S: Final = 180
 STORE_PORT: Final = 18701

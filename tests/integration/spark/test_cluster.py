@@ -1,7 +1,5 @@
 """Exports on a standalone cluster of Spark, two workers: with the packages of an image, and with code that is sent along."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,11 +1,9 @@
 """Streams of compacted views: the view first, then every message, whatever compaction and retention do meanwhile."""
 
-from __future__ import annotations
-
 import uuid
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
+import pulsar as pulsar_lib
 import pytest
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_spark.errors import DataLossError
@@ -19,9 +17,6 @@ from tests.support.pulsar.spark_driver import numbers, read
 from tests.support.pulsar.spark_session import LIMITS, stream
 from tests.support.topics import create_settled_topic
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    import pulsar as pulsar_lib
 
 pytestmark = pytest.mark.nightly
 

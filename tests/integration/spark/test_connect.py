@@ -1,18 +1,14 @@
 """The data source by Spark Connect: a client without a JVM, and a server of its own process."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 from tests.support.pulsar.spark_driver import publish
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.nightly
 

@@ -6,29 +6,27 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pulsar.schema import AvroSchema, Integer, JsonSchema, Long, Record, String
+from readonly_spark.export.destinations import Target
 from readonly_spark.export.file_writer import FileWriter
 from readonly_spark.export.iceberg import CATALOG_FILE
 from readonly_spark.export.settings import ExportSettings
 from readonly_spark.export.totals import Totals
 
+from devstack.pulsar.cluster import PulsarCluster
 from tests.integration.spark.export_process import DEADLINE_S, ROOT, Export, publish, values
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-    from readonly_spark.export.destinations import Target
-
-    from devstack.pulsar.cluster import PulsarCluster
 
 
 @pytest.mark.slow

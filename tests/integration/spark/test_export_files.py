@@ -1,16 +1,17 @@
 """Parquet files that tasks of an export write, beside those of Spark's own writer from the same topic."""
 
-from __future__ import annotations
-
 import json
 import time
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pulsar.schema import AvroSchema, Double, Long, Map, Record, String
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 from readonly_spark.export.errors import ExportError
 from readonly_spark.export.file_source import CODEC, FILES, layout_of
@@ -22,12 +23,6 @@ from readonly_spark.export.settings import DERIVED, ExportSettings
 
 from tests.integration.spark.export_process import DEADLINE_S
 from tests.integration.spark.test_export_state import earlier_version, run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from pyspark.sql import DataFrame, SparkSession
 
 NAMES = ("plain", "a/b=c:d", "ä 'quoted' [1] 100%", "tab\there")
 """Of producers, which are folders of the table."""

@@ -1,9 +1,8 @@
 """Parquet files of killed exports where a rename is a copy, as Spark and Hadoop write and list them."""
 
-from __future__ import annotations
-
 import shutil
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 from readonly_spark.export.errors import ExportError
@@ -11,9 +10,6 @@ from readonly_spark.export.leftovers import LOG
 from readonly_spark.export.marker import STAGING
 from readonly_spark.export.settings import ExportSettings
 from readonly_spark.export.store_leftovers import owner_in
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 OWN: Final = "0b1f8a8e-7c3c-4f2e-9b53-0d3f1e0d8a11"
 OTHER: Final = "3b0a3c1e-5c3c-4f2e-9b53-0d3f1e0d8a11"

@@ -3,11 +3,11 @@
 On a local file system and in an object store, in every format.
 """
 
-from __future__ import annotations
-
 import time
 import uuid
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 import pytest
 from readonly_spark.export.iceberg import CATALOG_FILE
@@ -18,10 +18,6 @@ from tests.integration.spark.export_process import DEADLINE_S, Export, logged_va
 from tests.integration.spark.outages import bookies_stopped, metadata_store_killed, watch
 from tests.integration.spark.test_export_tables import in_store, values_in_store
 from tests.support.pulsar.java_client import JavaClient
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 STORE_PORT: Final = 18902
 BUCKET: Final = "lake"

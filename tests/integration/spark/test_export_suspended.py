@@ -11,8 +11,9 @@ import os
 import re
 import sys
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 import pytest
@@ -26,9 +27,6 @@ from tests.integration.spark.table_files import LOGS, live_files
 from tests.integration.spark.test_export_outages import BUCKET, InStore
 from tests.integration.spark.test_export_tables import objects
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 STORE_PORT: Final = 18903
 REPEATS: Final = int(os.environ.get("SUSPENDED_EXPORTS", "1"))

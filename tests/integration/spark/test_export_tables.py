@@ -1,13 +1,13 @@
 """Tables that an export must not touch, and those that it continues with: `pulsar-readonly export` as a user runs it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import time
 import uuid
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,10 +18,6 @@ from devstack.jars.fetch import ensure_jars
 from devstack.objectstore.server import ACCESS_KEY, REGION, SECRET_KEY, ObjectStore
 from tests.integration.spark.export_process import DEADLINE_S, Export, publish, until_exported, values
 from tests.integration.spark.table_files import LOGS, live_files, numbers_in
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 FORMS: Final = [
     "parquet",

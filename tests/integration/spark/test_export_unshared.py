@@ -1,19 +1,15 @@
 """An export on a cluster where one of two workers does not see the folder of the table, as on another machine."""
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 import pytest
 from readonly_spark.export.iceberg import CATALOG_FILE
 
 from devstack.standalone_spark import StandaloneSpark
 from tests.integration.spark.export_process import Export, publish, values
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 MESSAGES: Final = 400
 

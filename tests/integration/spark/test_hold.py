@@ -1,10 +1,8 @@
 """A subscription that holds messages back for a stream: it moves with the commits, and nobody else's is touched."""
 
-from __future__ import annotations
-
 import uuid
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -12,15 +10,13 @@ from readonly_spark.options import parse_options
 from readonly_spark.plan.admission import Limits
 from readonly_spark.stream import StreamPlanner
 
+from devstack.pulsar.cluster import PulsarCluster
 from tests.integration.conftest import LEDGER_ENTRIES
 from tests.integration.spark.test_streams import DEADLINE_S, start, table, wait_for
 from tests.support.pulsar.raw_client import RawClient
 from tests.support.pulsar.spark_driver import numbers, publish, read
 from tests.support.pulsar.spark_session import stream
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from devstack.pulsar.cluster import PulsarCluster
 
 pytestmark = pytest.mark.nightly
 

@@ -1,27 +1,22 @@
 """Values that the stock Java client writes with each of its schemas, decoded by the schema in the registry."""
 
-from __future__ import annotations
-
 import subprocess
 import uuid
+from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pytest
 from readonly_spark.read.task_reader import read_task
 from readonly_spark.values.type_names import spark_name
 
+from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.distribution import ensure_distribution
 from tests.support.pulsar.spark_driver import DEADLINE_S, Driver
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from devstack.pulsar.cluster import PulsarCluster
 
 pytestmark = pytest.mark.nightly
 

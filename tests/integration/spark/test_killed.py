@@ -1,27 +1,21 @@
 """Exports on two workers while driver, executors, workers and Python workers are killed: each message is in the table once."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Final, Self
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, Self
 
+import pulsar as pulsar_lib
 import pytest
 
+from devstack.pulsar.cluster import PulsarCluster
+from devstack.standalone_spark import StandaloneSpark
 from tests.integration.spark.export_process import DEADLINE_S, Export, values
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    import pulsar as pulsar_lib
-
-    from devstack.pulsar.cluster import PulsarCluster
-    from devstack.standalone_spark import StandaloneSpark
 
 pytestmark = pytest.mark.slow
 

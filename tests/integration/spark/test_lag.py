@@ -1,10 +1,9 @@
 """The lag of a streaming query of any program, in messages and seconds, as Prometheus gets it."""
 
-from __future__ import annotations
-
 import time
 import urllib.request
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -16,10 +15,6 @@ from tests.integration.spark.test_streams import wait_for
 from tests.support.pulsar.spark_driver import publish
 from tests.support.pulsar.spark_session import FORMAT, needs_limits
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from typing import Any
 
 pytestmark = pytest.mark.nightly
 

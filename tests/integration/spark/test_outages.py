@@ -1,21 +1,17 @@
 """Streams while servers are away: they go on with what can be read, and each message is in the table once."""
 
-from __future__ import annotations
-
 import uuid
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 from pyspark.errors import StreamingQueryException
+from pyspark.sql.streaming import StreamingQuery
 
 from tests.integration.spark.outages import bookies_stopped, metadata_store_killed, watch
 from tests.integration.spark.test_streams import DEADLINE_S, start, table, wait_for
 from tests.support.pulsar.spark_driver import publish
 from tests.support.pulsar.spark_session import stream
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from pyspark.sql.streaming import StreamingQuery
 
 pytestmark = pytest.mark.nightly
 

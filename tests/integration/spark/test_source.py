@@ -1,18 +1,18 @@
 """Batches of the data source on a real Pulsar and in a real Spark: rows are what stock readers get."""
 
-from __future__ import annotations
-
 import json
 import random
 import uuid
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pulsar as pulsar_lib
 import pytest
 from readonly_spark.errors import SourceError
 
+from devstack.pulsar.cluster import PulsarCluster
 from longtests.oracle.publish import Publisher, make_keys
 from longtests.oracle.workload import plan_rounds, plan_topics
 from tests.support.pulsar.java_client import JavaClient
@@ -20,11 +20,6 @@ from tests.support.pulsar.spark_driver import Driver, numbers, publish, read_row
 from tests.support.pulsar.spark_session import batch, stream
 from tests.support.topics import create_settled_topic
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from devstack.pulsar.cluster import PulsarCluster
 
 DEADLINE_S: Final = 180
 

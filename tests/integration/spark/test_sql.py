@@ -1,19 +1,15 @@
 """The source without code that registers it, and in SQL."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
+from devstack.pulsar.cluster import PulsarCluster
 from tests.support.pulsar.spark_driver import DEADLINE_S, Driver, numbers, publish
-
-if TYPE_CHECKING:
-    from devstack.pulsar.cluster import PulsarCluster
 
 pytestmark = pytest.mark.nightly
 

@@ -1,15 +1,16 @@
 """Streams of the data source: limits, restarts, new partitions, rolls, and deleted topics."""
 
-from __future__ import annotations
-
 import time
 import uuid
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pulsar as pulsar_lib
 import pytest
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
 from readonly_spark.errors import SourceError
 from readonly_spark.options import parse_options
 from readonly_spark.plan.admission import Limits
@@ -18,13 +19,6 @@ from readonly_spark.stream import StreamPlanner
 from tests.support.pulsar.spark_driver import numbers, publish, read
 from tests.support.pulsar.spark_session import needs_limits, stream
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-    from pyspark.sql.streaming import StreamingQuery
-
 
 DEADLINE_S: Final = 300
 ROUND_ROBIN: Final = pulsar_lib.PartitionsRoutingMode.RoundRobinDistribution

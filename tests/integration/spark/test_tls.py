@@ -1,7 +1,5 @@
 """Bookies that speak TLS and ask for a certificate: read by the planner and by tasks."""
 
-from __future__ import annotations
-
 import pickle
 import uuid
 from contextlib import closing

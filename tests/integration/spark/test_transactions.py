@@ -1,9 +1,8 @@
 """Topics with transactions: planned from the owner's last snapshot on, with the messages that consumers would get."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 from readonly_engine.metadata.topic_name import parse_topic_name
@@ -16,9 +15,6 @@ from devstack.pulsar.spec import PulsarSpec, Setting
 from tests.support.pulsar.java_client import JavaClient
 from tests.support.pulsar.spark_driver import Driver
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.nightly
 

@@ -1,12 +1,10 @@
 """Values by the schema that a topic has in a real registry, through its evolution."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 import uuid
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pytest
@@ -19,12 +17,10 @@ from readonly_spark.errors import SourceError
 from readonly_spark.read.task_reader import read_task
 from readonly_spark.values.type_names import spark_name
 
+from devstack.pulsar.cluster import PulsarCluster
 from tests.support.pulsar.spark_driver import DEADLINE_S, Driver, publish
 from tests.support.pulsar.spark_session import batch
 from tests.support.records import delete_record
-
-if TYPE_CHECKING:
-    from devstack.pulsar.cluster import PulsarCluster
 
 COUNT: Final = 20
 

@@ -1,13 +1,11 @@
 """What ZooKeeper holds of a real cluster, followed through losses of the session."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time
 import uuid
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import pulsar
 import pytest
@@ -16,20 +14,15 @@ from readonly_engine.bookkeeper.pool import BookiePool
 from readonly_engine.metadata import watches
 from readonly_engine.metadata.cluster import ClusterMetadata
 from readonly_engine.metadata.connect import store_at
+from readonly_engine.metadata.store import MetadataStore
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.metadata.url import MetadataUrl
 from readonly_engine.topic.cursors import read_cursor
 
+from devstack.pulsar.admin import PulsarAdmin
+from devstack.pulsar.status import Endpoints
 from tests.integration.conftest import zookeeper_only
 from tests.support.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from readonly_engine.metadata.store import MetadataStore
-
-    from devstack.pulsar.admin import PulsarAdmin
-    from devstack.pulsar.status import Endpoints
 
 DEADLINE_S = 60
 

@@ -1,13 +1,12 @@
 """The leader of an ensemble of three is killed under load: reads go on, and claims stay where they are."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal
 import socket
 import uuid
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pulsar
 import pytest
@@ -22,10 +21,6 @@ from tests.integration.conftest import KEPT_LEDGERS
 from tests.integration.stores.number_reader import NumberReader, stored_numbers
 from tests.support.pulsar.fleet import SHARED, TESTS, Feed, Sink, claims_of, quiet_client
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 pytestmark = [pytest.mark.nightly, pytest.mark.own_stack]
 

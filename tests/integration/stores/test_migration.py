@@ -1,10 +1,9 @@
 """The cluster's metadata move from ZooKeeper to Oxia under load (PIP-454), on releases of Pulsar that can do it."""
 
-from __future__ import annotations
-
 import uuid
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pulsar
 import pytest
@@ -21,10 +20,6 @@ from tests.support.java import need_java
 from tests.support.messages import numbers_of
 from tests.support.pulsar.fleet import SHARED, TESTS, Feed, Sink, claims_of, quiet_client
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 pytestmark = [pytest.mark.nightly, pytest.mark.own_stack]
 

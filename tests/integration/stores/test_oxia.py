@@ -1,7 +1,5 @@
 """A real Oxia of three servers: records, watches and sessions, while leaders are killed and hang."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal
@@ -9,16 +7,18 @@ import subprocess
 import sys
 import time
 import uuid
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
 from readonly_engine.clock import lease_time
 from readonly_engine.metadata.connect import store_at
 from readonly_engine.metadata.errors import MetadataError, MetadataUnavailableError
-from readonly_engine.metadata.lease import SESSION_TIMEOUT_S
+from readonly_engine.metadata.lease import SESSION_TIMEOUT_S, SessionLease
 from readonly_engine.metadata.oxia.channels import ASSIGNMENTS, Channels
 from readonly_engine.metadata.oxia.keys import routing_key
 from readonly_engine.metadata.security import OPEN_STORE, StoreSecurity
@@ -29,19 +29,12 @@ from readonly_engine.wire.oxia_pb2 import ShardAssignmentsRequest
 
 from devstack.common import processes
 from devstack.common.certificates import issue, make_authority
+from devstack.common.processes import Server
 from devstack.oxia.program import ensure_program
 from devstack.pulsar.oxia_servers import COORDINATOR, oxia_plan, oxia_server
 from devstack.pulsar.spec import HOST, OXIA, OXIA_NAMESPACE, PulsarSpec
 from devstack.pulsar.state import StateFolder
 from tests.support.waiting import until, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-    from pathlib import Path
-
-    from readonly_engine.metadata.lease import SessionLease
-
-    from devstack.common.processes import Server
 
 pytestmark = pytest.mark.own_stack
 

@@ -1,14 +1,13 @@
 """ZooKeeper with TLS, SASL and rights, and bookies with TLS and SASL; a wrong file, login or right is one clear error."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess
 import sys
 import uuid
+from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pulsar
 import pytest
@@ -23,18 +22,12 @@ from readonly_engine.net.tls import TlsFiles
 
 from devstack.common.ports import free_port
 from devstack.pool import Pool
-from devstack.pulsar.secure_stores import READER, SERVERS
+from devstack.pulsar.cluster import PulsarCluster
+from devstack.pulsar.secure_stores import READER, SERVERS, StoreSecrets
 from tests.support.pulsar.fleet import quiet_client
 from tests.support.pulsar.secure_stores import OWN_ROOT, login_stack, restrict, rights, secure_stack, session
 from tests.support.pulsar.spark_driver import Driver
 from tests.support.waiting import until, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from devstack.pulsar.cluster import PulsarCluster
-    from devstack.pulsar.secure_stores import StoreSecrets
 
 pytestmark = [pytest.mark.nightly, pytest.mark.own_stack]
 

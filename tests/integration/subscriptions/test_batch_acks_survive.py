@@ -1,21 +1,17 @@
 """Acks of single messages of a batch outlive the read-only broker that relayed them, as they outlive a client at an owner."""
 
-from __future__ import annotations
-
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pulsar
 import pytest
 
+from devstack.pool import Pool
 from devstack.pulsar.admin import MessageId
+from devstack.pulsar.cluster import PulsarCluster
 from tests.support.messages import publish_numbers
 from tests.support.pulsar.fleet import SHARED, quiet_client
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from devstack.pool import Pool
-    from devstack.pulsar.cluster import PulsarCluster
 
 pytestmark = pytest.mark.nightly
 

@@ -1,23 +1,17 @@
 """Batches that are acked in part, where the owner counts such acks: handed on from broker to broker of a pool."""
 
-from __future__ import annotations
-
 import time
 import uuid
+from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pulsar
 import pytest
 
 from devstack.pool import Pool
+from devstack.pulsar.cluster import PulsarCluster
 from tests.support.pulsar.fleet import quiet_client
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from devstack.pulsar.cluster import PulsarCluster
 
 pytestmark = [pytest.mark.nightly, pytest.mark.own_stack]
 

@@ -4,11 +4,9 @@ Go's client writes a transaction's id into its SEND commands only. Here these ar
 as a coordinator ends them.
 """
 
-from __future__ import annotations
-
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
 import google_crc32c
 import pytest
@@ -23,13 +21,9 @@ from readonly_engine.wire.pulsar_pb2 import (
     MessageIdData,
 )
 
+from devstack.pool import Pool
+from devstack.pulsar.cluster import PulsarCluster
 from tests.support.pulsar.raw_client import RawClient
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from devstack.pool import Pool
-    from devstack.pulsar.cluster import PulsarCluster
 
 pytestmark = [pytest.mark.nightly, pytest.mark.own_stack]
 

@@ -1,23 +1,18 @@
 """Policies of the owner that change while clients are connected: a pool follows them within 10 s, as the owner does at once."""
 
-from __future__ import annotations
-
 import time
 import uuid
+from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pulsar
 import pytest
 
+from devstack.pool import BrokerProcess, Pool
+from devstack.pulsar.admin import PulsarAdmin
 from tests.support.pulsar.fleet import quiet_client
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from devstack.pool import BrokerProcess, Pool
-    from devstack.pulsar.admin import PulsarAdmin
 
 FOLLOWED_S = 10.0
 SOON_MS = 1500

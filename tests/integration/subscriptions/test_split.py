@@ -1,25 +1,20 @@
 """Split subscriptions: one Shared subscription that both brokers of a pool serve, with stock clients and a real owner."""
 
-from __future__ import annotations
-
 import json
 import signal
 import threading
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pulsar
 import pytest
 
+from devstack.pool import BrokerProcess, Pool
+from devstack.pulsar.admin import PulsarAdmin
 from tests.support.pulsar.fleet import SHARED, backlog, quiet_client
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from devstack.pool import BrokerProcess, Pool
-    from devstack.pulsar.admin import PulsarAdmin
 
 SUBSCRIPTION = "work"
 COUNT = 10_000

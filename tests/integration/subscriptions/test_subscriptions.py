@@ -1,12 +1,12 @@
 """Subscription types on read-only brokers: each scene is played at the owner and through the pool, with the same outcome."""
 
-from __future__ import annotations
-
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pulsar
 import pytest
@@ -14,16 +14,10 @@ from pulsar import ConsumerType
 from pulsar import MessageId as BatchMessageId
 
 from devstack.pool import Pool
-from devstack.pulsar.admin import MessageId
+from devstack.pulsar.admin import MessageId, PulsarAdmin
+from devstack.pulsar.status import Endpoints
 from tests.support.messages import numbers_of, publish_numbers
 from tests.support.pulsar.fleet import quiet_client
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from devstack.pulsar.admin import PulsarAdmin
-    from devstack.pulsar.status import Endpoints
 
 RECEIVE_MS = 20_000
 TAIL = "pulsar-readonly-tail-"

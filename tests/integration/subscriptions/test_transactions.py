@@ -1,22 +1,16 @@
 """Transactions through the pool, with the stock Java client: what it reads is what it reads at the owner."""
 
-from __future__ import annotations
-
 import uuid
+from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import pytest
 
 from devstack.pool import Pool
+from devstack.pulsar.cluster import PulsarCluster
 from tests.support.pulsar.java_client import JavaClient
 from tests.support.pulsar.raw_client import RawClient
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from devstack.pulsar.cluster import PulsarCluster
 
 pytestmark = pytest.mark.own_stack
 

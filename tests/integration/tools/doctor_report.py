@@ -1,24 +1,19 @@
 """`pulsar-readonly doctor` as the tests of clusters run it, and the record of its reports for docs/reference/doctor.md."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
 import time
 import uuid
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from bench.document import machine
+from devstack.pulsar.cluster import PulsarCluster
+from devstack.pulsar.status import Endpoints
 from docsite import doctor
 from tests.support.pulsar.fleet import quiet_client
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from devstack.pulsar.cluster import PulsarCluster
-    from devstack.pulsar.status import Endpoints
 
 TIMEOUT_S = 60
 """Of the command; its process may take a little longer."""

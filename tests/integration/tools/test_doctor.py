@@ -1,30 +1,21 @@
 """`pulsar-readonly doctor` on real clusters: healthy ones, wrong addresses and tokens, a stopped bookie, missing rights."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pulsar
 import pytest
+from kazoo.client import KazooClient
 
 from devstack.common.ports import free_port
 from devstack.pulsar.cluster import PulsarCluster
-from devstack.pulsar.secure_stores import READER, SERVERS
-from devstack.pulsar.security import https_url, tls_url
+from devstack.pulsar.secure_stores import READER, SERVERS, StoreSecrets
+from devstack.pulsar.security import Credentials, https_url, tls_url
 from devstack.pulsar.spec import PulsarSpec
 from tests.integration.tools.doctor_report import TIMEOUT_S, Report, addresses, end, publish
 from tests.support.pulsar.fleet import quiet_client
 from tests.support.pulsar.secure_stores import OWN_ROOT, restrict, rights, secure_stack, session
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from kazoo.client import KazooClient
-
-    from devstack.pulsar.secure_stores import StoreSecrets
-    from devstack.pulsar.security import Credentials
 
 pytestmark = pytest.mark.own_stack
 

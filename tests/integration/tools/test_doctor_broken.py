@@ -1,10 +1,9 @@
 """`pulsar-readonly doctor` on a cluster with Oxia, and where each part is healthy but the whole is not."""
 
-from __future__ import annotations
-
 import json
 import urllib.request
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 import pytest
 
@@ -12,9 +11,6 @@ from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.spec import OXIA, PulsarSpec
 from tests.integration.tools.doctor_report import Report, addresses, end, publish
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = [pytest.mark.nightly, pytest.mark.own_stack]
 

@@ -1,20 +1,16 @@
 """`pulsar-readonly plan` on a real cluster: the load that its statistics have."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pulsar
 import pytest
 
+from devstack.pulsar.cluster import PulsarCluster
 from tests.support.pulsar.fleet import quiet_client
-
-if TYPE_CHECKING:
-    from devstack.pulsar.cluster import PulsarCluster
 
 pytestmark = [pytest.mark.nightly, pytest.mark.own_stack]
 

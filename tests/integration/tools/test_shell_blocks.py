@@ -1,7 +1,5 @@
 """Blocks of commands in the documentation, run as they are on a real Pulsar: tests/shell_blocks/registry.py."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json
@@ -10,15 +8,19 @@ import subprocess
 import time
 import urllib.request
 import uuid
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import pulsar as pulsar_lib
 import pytest
 import yaml
 
 from devstack.common.ports import free_port
+from devstack.pool import Pool
+from devstack.pulsar.admin import PulsarAdmin
 from devstack.pulsar.distribution import BASE_VERSION, ensure_distribution
 from devstack.pulsar.spec import DEFAULT_METADATA, OXIA
+from devstack.pulsar.status import Endpoints
 from tests.integration.conftest import SECURE
 from tests.shell_blocks.blocks import of_page
 from tests.shell_blocks.pulsar_tools import on_pages
@@ -27,14 +29,6 @@ from tests.support.messages import publish_numbers
 from tests.support.pulsar.fleet import quiet_client
 from tests.support.waiting import wait_until
 from tests.support.yaml_documents import load_yaml
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from devstack.pool import Pool
-    from devstack.pulsar.admin import PulsarAdmin
-    from devstack.pulsar.status import Endpoints
 
 pytestmark = [
     pytest.mark.nightly,

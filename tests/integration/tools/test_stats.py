@@ -1,22 +1,17 @@
 """What a broker says of itself over HTTP, beside what the owner says of the same consumers."""
 
-from __future__ import annotations
-
 import json
 import time
 import urllib.error
-from typing import TYPE_CHECKING
 
 import pulsar
 import pytest
 
+from devstack.pulsar.admin import PulsarAdmin
 from devstack.pulsar.spec import CLUSTER_NAME
 from tests.support.pulsar.fleet import SHARED, TESTS, quiet_client
 from tests.support.samples import value_of, values_of
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from devstack.pulsar.admin import PulsarAdmin
 
 OURS = {"markDeletePosition", "claimed"}
 

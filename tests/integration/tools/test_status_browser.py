@@ -3,32 +3,24 @@
 `make -C lab screenshots` makes pictures of these pages, for people to look at.
 """
 
-from __future__ import annotations
-
 import re
 import uuid
+from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
+from pulsar import Client
 
-from devstack.browser.webdriver import SessionError
-from devstack.pool import Pool
+from devstack.browser.webdriver import Session, SessionError
+from devstack.pool import BrokerProcess, Pool
+from devstack.pulsar.status import Endpoints
 from tests.integration.conftest import OPERATION_S
 from tests.support import page_audit as audit
 from tests.support.browsers import started
 from tests.support.pulsar.fleet import SHARED, TESTS, quiet_client
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from pulsar import Client
-
-    from devstack.browser.webdriver import Session
-    from devstack.pool import BrokerProcess
-    from devstack.pulsar.status import Endpoints
 
 pytestmark = pytest.mark.second_stack
 

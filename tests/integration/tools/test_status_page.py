@@ -1,28 +1,23 @@
 """The status page and `pulsar-readonly top` of a running pool: figures of real topics, and hostile names of a real client."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
 import urllib.error
 import urllib.request
 import uuid
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import urlencode
 
 import pulsar
 import pytest
 from readonly_engine.http.status.style import HEADERS
 
+from devstack.pool import BrokerProcess, Pool
 from tests.support.pulsar.fleet import SHARED, TESTS, quiet_client
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from devstack.pool import BrokerProcess, Pool
 
 pytestmark = pytest.mark.second_stack
 

@@ -1,26 +1,20 @@
 """`pulsar-readonly subscriptions` on a cluster that asks its clients who they are: the owner authorizes each change."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import uuid
+from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pulsar
 import pytest
 
 from devstack.pool import Pool
+from devstack.pulsar.cluster import PulsarCluster
+from devstack.pulsar.security import Credentials
 from tests.support.pulsar.fleet import quiet_client
 from tests.support.subscriptions_tool import COMMAND, connections_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from devstack.pulsar.cluster import PulsarCluster
-    from devstack.pulsar.security import Credentials
 
 pytestmark = [pytest.mark.nightly, pytest.mark.own_stack]
 

@@ -1,13 +1,12 @@
 """`pulsar-readonly subscriptions`: local subscriptions listed, moved, deleted, imported and exported; and mistakes."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
 import subprocess
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pulsar
 import pulsar.asyncio as pulsar_asyncio
@@ -22,17 +21,13 @@ from readonly_engine.owner.admin import AdminClient
 from readonly_engine.owner.cursor_admin import CursorAdmin
 from readonly_engine.topic.position import EARLIEST
 
+from devstack.pool import Pool
+from devstack.pulsar.admin import PulsarAdmin
+from devstack.pulsar.status import Endpoints
 from tests.support.messages import numbers_of, publish_numbers
 from tests.support.pulsar.fleet import SHARED, TESTS, quiet_client
 from tests.support.subscriptions_tool import COMMAND, connections_of
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from devstack.pool import Pool
-    from devstack.pulsar.admin import PulsarAdmin
-    from devstack.pulsar.status import Endpoints
 
 LIMIT_S = 120
 RECEIVE_MS = 20_000

@@ -1,7 +1,5 @@
 """`pulsar-readonly topic` on a real cluster: what the stock client published, in every shape, and what its owner knows."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os
@@ -10,15 +8,13 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
 
 import pulsar as pulsar_lib
 import pytest
 from readonly_engine.metadata.url import FORMS
 
-if TYPE_CHECKING:
-    from devstack.pulsar.admin import PulsarAdmin
-    from devstack.pulsar.status import Endpoints
+from devstack.pulsar.admin import PulsarAdmin
+from devstack.pulsar.status import Endpoints
 
 LIMIT_S = 60
 NO_COMPRESSION = pulsar_lib.CompressionType.NONE

@@ -1,9 +1,7 @@
 """A read-only broker whose owners may be out of reach for it alone."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from readonly_engine.wire.commands import decode_command, encode_command
@@ -11,13 +9,9 @@ from readonly_engine.wire.framing import LENGTH_BYTES, FrameSplitter
 from readonly_engine.wire.pulsar_pb2 import BaseCommand
 
 from devstack.pool import BrokerProcess
+from devstack.pulsar.status import Endpoints
 from tests.support.pulsar.fleet import TESTS
 from tests.support.pulsar.silent_proxy import SilentProxy
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from devstack.pulsar.status import Endpoints
 
 
 class Rewriting:

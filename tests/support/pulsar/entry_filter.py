@@ -1,7 +1,5 @@
 """An entry filter for the brokers of a stack: a plug-in, packed as Pulsar's EntryFilterProvider wants it."""
 
-from __future__ import annotations
-
 import subprocess
 import zipfile
 from pathlib import Path

@@ -1,15 +1,12 @@
 """What tests of pools share: feeds and sinks, and what a broker says of its consumers."""
 
-from __future__ import annotations
-
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pulsar
 
-if TYPE_CHECKING:
-    from devstack.pool import BrokerProcess
-    from devstack.pulsar.admin import PulsarAdmin
+from devstack.pool import BrokerProcess
+from devstack.pulsar.admin import PulsarAdmin
 
 SHARED = pulsar.ConsumerType.Shared
 TESTS = "persistent://public/default/test-.*"

@@ -1,19 +1,14 @@
 """The stock Java client at the end of a pipe: the Python client knows no transactions."""
 
-from __future__ import annotations
-
 import subprocess
 import threading
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Final, Self
+from types import TracebackType
+from typing import Final, Self
 
+from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.distribution import ensure_distribution
-
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from devstack.pulsar.cluster import PulsarCluster
 
 SOURCE: Final = Path(__file__).parent / "TransactionClient.java"
 ANSWER_TIMEOUT_S: Final = 120.0

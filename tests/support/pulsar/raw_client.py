@@ -1,11 +1,10 @@
 """A client that shows every command as it is: what the stock libraries hide from their users, tests compare."""
 
-from __future__ import annotations
-
 import socket
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import google_crc32c
@@ -30,9 +29,6 @@ from readonly_engine.wire.pulsar_pb2 import (
     FeatureFlags,
     ServerError,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 TIMEOUT_S = 30.0
 MAGIC_CRC32C = b"\x0e\x01"

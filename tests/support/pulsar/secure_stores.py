@@ -1,14 +1,13 @@
 """A Pulsar whose ZooKeeper and bookies are as in production: TLS with client certificates, logins, and rights on nodes."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError, NoNodeError
-from kazoo.security import make_acl
+from kazoo.security import ACL, make_acl
 from readonly_engine.metadata.security import StoreSecurity
 from readonly_engine.metadata.zookeeper_connection import Connection
 
@@ -16,11 +15,6 @@ from devstack.cache import cache_root
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.secure_stores import READER, SERVERS, StoreSecrets, secured
 from devstack.pulsar.spec import ZOOKEEPER, PulsarSpec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from kazoo.security import ACL
 
 BASE_PORT: Final = 16700
 

@@ -1,7 +1,5 @@
 """A Pulsar that asks its clients who they are: two brokers with tokens, passwords, permissions and TLS."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from devstack.cache import cache_root

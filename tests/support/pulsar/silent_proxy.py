@@ -1,15 +1,10 @@
 """A TCP relay that can go silent: its connections stay open, and carry nothing in one direction, or in both."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import threading
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-    from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 CHUNK_BYTES = 1 << 16
 

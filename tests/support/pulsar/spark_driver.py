@@ -1,27 +1,22 @@
 """Planning and reading as Spark's driver and tasks do, without Spark: quick, and with anything in between."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable
+from typing import Any, Final
 
+import pulsar as pulsar_lib
 import pyarrow as pa
 from readonly_spark.loop_thread import LoopThread
 from readonly_spark.options import parse_options
 from readonly_spark.plan.catalog import Catalog
 from readonly_spark.plan.planner import Planner
+from readonly_spark.plan.topic_state import TopicState
 from readonly_spark.position_options import EARLIEST
 from readonly_spark.read.task_reader import read_task
 from readonly_spark.rows.columns import BY_NAME, NAMES
+from readonly_spark.task import TaskPlan
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    import pulsar as pulsar_lib
-    from readonly_spark.plan.topic_state import TopicState
-    from readonly_spark.task import TaskPlan
-
-    from devstack.pulsar.cluster import PulsarCluster
+from devstack.pulsar.cluster import PulsarCluster
 
 DEADLINE_S: Final = 180
 

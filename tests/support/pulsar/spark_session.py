@@ -6,18 +6,17 @@ import os
 import sys
 import tempfile
 import warnings
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from devstack.pulsar.cluster import PulsarCluster
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyspark.sql import DataFrame, SparkSession
-
-    from devstack.pulsar.cluster import PulsarCluster
 
 FORMAT: Final = "pulsar-readonly"
 

@@ -1,18 +1,13 @@
 """Helm, kubectl and promtool: the devstack's, which are locked; else this machine's; else they are built now."""
 
-from __future__ import annotations
-
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from devstack.kube import programs
 from tests.support.yaml_documents import load_all_yaml
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 ROOT = Path(__file__).resolve().parents[3]
 NAMESPACE = "pulsar-readonly-system"

@@ -1,7 +1,5 @@
 """The chart renders what manifests/ holds, and refuses values that it does not know."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 import xml.etree.ElementTree as ET

@@ -1,7 +1,5 @@
 """The examples: made of what the definitions allow, and of what the chart and the manifests have."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

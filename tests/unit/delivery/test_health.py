@@ -1,7 +1,5 @@
 """Health of pools, bindings and sources for Argo CD and Flux: their checks and kstatus agree, also in the middle of a rollout."""
 
-from __future__ import annotations
-
 import datetime as dt
 
 import cel

@@ -1,7 +1,5 @@
 """Dashboard and alerts name metrics and labels that exist, and the alerts are raised when they should be."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The bundle for the Operator Lifecycle Manager: what OLM requires, and the same rights, pods and kinds as everywhere else."""
 
-from __future__ import annotations
-
 import json
 import re
 

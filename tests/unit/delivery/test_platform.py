@@ -1,7 +1,5 @@
 """examples/platform/: the pool and the objects around it name each other rightly, and each has the structure of its kind."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Chart and manifests of a release: what Helm and kustomize make of them is what the sources are, with the release's images."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

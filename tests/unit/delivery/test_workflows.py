@@ -1,7 +1,5 @@
 """The workflow files: they run targets that exist, and kind with the Kubernetes that the project is tested on."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """Guides for a Pulsar that runs already: each has all steps in their order, and says whether anybody has walked through it."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """docs/explanation/alternatives.md: its figures of a pool are figures of the page of measurements."""
 
-from __future__ import annotations
-
 import re
 
 from docsite.__main__ import DOCS

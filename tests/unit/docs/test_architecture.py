@@ -3,8 +3,6 @@
 After a change of an arrow: UPDATE_DOCS=1 pytest tests/unit/docs/test_architecture.py. A new package needs a row with its purpose.
 """
 
-from __future__ import annotations
-
 import os
 import re
 

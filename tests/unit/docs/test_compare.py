@@ -1,7 +1,5 @@
 """examples/canary/compare.py: its counts, and the errors of its command line. Integration tests run it on a real Pulsar."""
 
-from __future__ import annotations
-
 import importlib.util
 
 import pytest

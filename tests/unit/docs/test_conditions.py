@@ -1,7 +1,5 @@
 """readonly_operator.api.reasons has the reasons of conditions and events that the operator's code gives, and no others."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

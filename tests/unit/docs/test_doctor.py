@@ -1,7 +1,5 @@
 """The page of the doctor's reports: what a run recorded, without folders and made-up names; nothing that shows something else."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """docs/reference/evidence.md: made from the files of results, with failures, and with what they do not record."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Generated pages are what the code gives: `make docs-pages` writes them again."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_engine.broker.pool import bindings
 

@@ -1,7 +1,5 @@
 """The documentation's navigation and links, without MkDocs; `make docs` has MkDocs check the same, strictly."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

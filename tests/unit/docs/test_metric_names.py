@@ -1,7 +1,5 @@
 """Names of metrics follow the conventions of Prometheus."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

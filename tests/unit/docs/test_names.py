@@ -1,7 +1,5 @@
 """Files and functions that the documentation names exist."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

@@ -1,17 +1,12 @@
 """Prose of the documentation: short sentences, headings of nouns or tasks, and the glossary's words."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from docsite.__main__ import DOCS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 ROOT = DOCS.parent
 GENERATED = {

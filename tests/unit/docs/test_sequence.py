@@ -1,7 +1,5 @@
 """Diagrams as SVG: what is read, what is drawn, and that each committed picture is what its text gives."""
 
-from __future__ import annotations
-
 import re
 import xml.etree.ElementTree as ET
 

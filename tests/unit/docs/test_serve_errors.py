@@ -1,7 +1,5 @@
 """docs/reference/errors.md quotes the errors of `pulsar-readonly serve` as they are printed."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """A setting has one name in all places, and the page of names has every option and every field that becomes one."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

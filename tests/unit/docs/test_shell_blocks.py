@@ -1,13 +1,11 @@
 """Every block of commands in the documentation is run by a test, or listed with the reason; no command is wrong."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from readonly_operator.api.binding import Binding
@@ -37,9 +35,6 @@ from tests.shell_blocks.pulsar_tools import ToolCommand, on_pages, tool_command
 from tests.shell_blocks.registry import PAGES, Outcome
 from tests.shell_blocks.running import Shell, find
 from tests.support.yaml_documents import load_all_yaml
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BLOCKS = candidates()
 ROWS = [(page, begin, row) for page, rows in PAGES.items() for begin, row in rows.items()]

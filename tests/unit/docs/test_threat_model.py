@@ -1,7 +1,5 @@
 """docs/explanation/threat-model.md: every option with a secret is in its table, and what it says of pods and rights is so."""
 
-from __future__ import annotations
-
 import copy
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """docs/how-to/troubleshooting.md quotes messages that the code has, and every reason of Ready that is False."""
 
-from __future__ import annotations
-
 import ast
 import re
 

@@ -1,7 +1,5 @@
 """What the end-to-end tests make of a history of messages, and of a client's log."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

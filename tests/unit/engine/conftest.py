@@ -1,15 +1,10 @@
 """What the engine's unit tests share: the golden bytes of a real cluster."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 GOLDEN = Path(__file__).parent / "golden"
 

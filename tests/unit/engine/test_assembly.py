@@ -1,19 +1,14 @@
 """The wait for an address that another process still has."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import socket
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
 
 import pytest
 from readonly_engine.assembly import listen
 from readonly_engine.config.kinds import Address
 from readonly_engine.start_files import StartError
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
 
 
 def _listener(servers: list[asyncio.Server]) -> Callable[[str, int], Awaitable[None]]:

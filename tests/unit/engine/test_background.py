@@ -1,7 +1,5 @@
 """Work that continues although something nobody expected has happened."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -1,7 +1,5 @@
 """The commit comes from the built package's file, else from the checkout, else it is unknown; C modules are named."""
 
-from __future__ import annotations
-
 import platform
 import subprocess
 

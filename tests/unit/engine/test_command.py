@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from readonly_engine import __version__
 from readonly_engine.command import main

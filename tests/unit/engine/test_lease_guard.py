@@ -1,7 +1,5 @@
 """Leases against the clock, whatever timers do."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Where a broker is, from a file that is written after it has started."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 

@@ -1,7 +1,5 @@
 """`serve --check`: every mistake that needs no server is found, and no server is asked."""
 
-from __future__ import annotations
-
 import socket
 import threading
 

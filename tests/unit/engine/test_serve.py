@@ -1,7 +1,5 @@
 """What `pulsar-readonly serve` says before it has started anything."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

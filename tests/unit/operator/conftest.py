@@ -1,17 +1,13 @@
 """Objects that the tests start from."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from readonly_operator.api.binding import Binding
 from readonly_operator.api.pool import Pool
 
 from tests.support.clock import Clock
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SOURCE = {
     "serviceUrl": "pulsar://pulsar-broker.pulsar:6650",

@@ -3,8 +3,6 @@
 tests/unit/operator/runtime/test_interrupted.py gives the policies everything that the operator writes in its scenarios.
 """
 
-from __future__ import annotations
-
 import copy
 import pathlib
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The command line, and what bad options say."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re

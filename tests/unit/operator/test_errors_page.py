@@ -3,8 +3,6 @@
 After a change there: UPDATE_DOCS=1 pytest tests/unit/operator/test_errors_page.py
 """
 
-from __future__ import annotations
-
 import os
 import pathlib
 

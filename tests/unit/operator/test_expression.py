@@ -1,7 +1,5 @@
 """Regular expressions that users write, in the operator: the same as in brokers."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

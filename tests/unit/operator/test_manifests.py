@@ -1,7 +1,5 @@
 """The install manifests: rights, scopes and pod security."""
 
-from __future__ import annotations
-
 import pathlib
 
 import pytest

@@ -1,7 +1,5 @@
 """Metrics that name unwell pools, within a bound."""
 
-from __future__ import annotations
-
 import pytest
 from prometheus_client import REGISTRY, CollectorRegistry
 from readonly_operator import metrics

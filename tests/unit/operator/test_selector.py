@@ -1,7 +1,5 @@
 """Label selectors of the operator: as those of kubectl without sets."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_operator.selector import MAX_REQUIREMENTS, LabelSelector
 

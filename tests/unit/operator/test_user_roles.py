@@ -1,7 +1,5 @@
 """Rights of people: what Kubernetes' own roles get, and what they do not get."""
 
-from __future__ import annotations
-
 import pathlib
 
 import pytest

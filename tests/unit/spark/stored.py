@@ -1,7 +1,5 @@
 """Entries of topics, put together as producers and brokers do."""
 
-from __future__ import annotations
-
 import google_crc32c
 from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.message_pb2 import MessageMetadata, SingleMessageMetadata

@@ -1,7 +1,5 @@
 """Payloads that would fill the memory or the stack are refused with their limit; all others are read as before."""
 
-from __future__ import annotations
-
 import io
 import json
 from typing import Any

@@ -1,12 +1,10 @@
 """Blocking reads of a task from bookies that are played here, on real sockets. Only the clock is not real."""
 
-from __future__ import annotations
-
 import socket
 import struct
 import threading
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import pytest
 from readonly_engine.bookkeeper.replicas import SPECULATE_S
@@ -16,9 +14,6 @@ from readonly_engine.wire.ledgers import LedgerMetadata
 from readonly_spark.read import bookie_client
 from readonly_spark.read.bookie_client import BookieClient
 from readonly_spark.read.fetch import PART_BYTES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 LEDGER = 12
 SIZE = PART_BYTES // 4

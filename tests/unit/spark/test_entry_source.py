@@ -1,7 +1,5 @@
 """Ledgers that were offloaded, and removed from the bookies, after the plan was made."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

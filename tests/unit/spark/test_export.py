@@ -1,14 +1,12 @@
 """What `pulsar-readonly export` decides without Spark: its options, its checkpoint, its sums, what it removes."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re
 import subprocess
 import sys
 import urllib.request
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from pyspark.sql import types
@@ -29,9 +27,6 @@ from readonly_spark.options import OptionError
 from bench.spark.common import inserted
 from bench.spark.report import CLIENTS, Result, Round, table
 from devstack.common.ports import free_port
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SOURCE = {"metadataStoreUrl": "zk:h:2181", "topics": "a,b"}
 TOPIC = "persistent://public/default/a"

@@ -1,13 +1,11 @@
 """Whose a table is: the marker, the claim, the locks. Without Spark, on a real file system."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from readonly_spark.export.checkpoint import ADOPTING, Checkpoint, read_state
@@ -25,9 +23,6 @@ from readonly_spark.export.ownership import (
 )
 from readonly_spark.export.settings import ExportSettings, below, canonical
 from readonly_spark.export.table import ExportTable
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 OURS = "0f2f0a3e-2b7b-4f5f-9c0e-5b6f1f0d7a11"
 THEIRS = "9d1c4b1a-8a0e-4c9e-8f0b-1d2e3f4a5b6c"

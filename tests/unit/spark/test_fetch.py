@@ -1,7 +1,5 @@
 """The state machine of reading a stretch of a ledger, driven by answers in any order, from bookies that fail in any way."""
 
-from __future__ import annotations
-
 from itertools import count
 
 import pytest

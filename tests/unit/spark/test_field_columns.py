@@ -1,7 +1,5 @@
 """The option `fieldColumns`: fields of decoded values as columns."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType

@@ -1,7 +1,5 @@
 """The data source whose rows are the files that its tasks write, without Spark's JVM."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import shutil

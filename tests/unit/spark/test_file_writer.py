@@ -1,7 +1,5 @@
 """Parquet files of a task: their rows, folders and footers, and what a task holds in memory."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 import os

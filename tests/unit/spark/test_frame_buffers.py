@@ -1,7 +1,5 @@
 """Buffers are used again when nobody looks at them any more, and not before."""
 
-from __future__ import annotations
-
 from readonly_engine.bookkeeper.session_v2 import IDLE_BUFFER_BYTES, KEPT_BUFFER_BYTES
 from readonly_spark.read.frame_buffers import MAX_KEPT, FrameBuffers
 

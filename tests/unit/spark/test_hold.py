@@ -1,7 +1,5 @@
 """A subscription that holds messages back: how far it moves, and which entries are read for that."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 

@@ -1,9 +1,8 @@
 """The commits of an Iceberg table: each micro-batch once, whoever else commits. Without Spark, with a catalog in SQLite."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,10 +11,6 @@ from readonly_spark.export import iceberg
 from readonly_spark.export.errors import ExportError
 from readonly_spark.export.iceberg import COMMIT_ATTEMPTS, IcebergTable
 from readonly_spark.export.settings import ExportSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
 

@@ -1,20 +1,15 @@
 """Expiry of snapshots: rows and the newest snapshot stay, and no file stays that nothing names. With a catalog in SQLite."""
 
-from __future__ import annotations
-
 import logging
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from pyiceberg.table import Table
 from readonly_spark.export import iceberg_expiry
 from readonly_spark.export.iceberg_expiry import expire, expired
 
 from tests.unit.spark.test_iceberg import Tables
-
-if TYPE_CHECKING:
-    from pyiceberg.table import Table
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
 

@@ -3,8 +3,6 @@
 `java_cells.json` has the table. It was made once by Avro's Java library and Pulsar's Java client, as its first line says.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

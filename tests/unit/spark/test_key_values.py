@@ -1,7 +1,5 @@
 """Values of KEY_VALUE schemas: both encodings, deletions, versions, and payloads that lie."""
 
-from __future__ import annotations
-
 import json
 import struct
 

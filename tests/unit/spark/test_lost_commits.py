@@ -1,7 +1,5 @@
 """An export whose micro-batch another one has committed ends with one clear error, and any other error stays as it is."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

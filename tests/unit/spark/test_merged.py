@@ -1,7 +1,5 @@
 """The type of values of several topics."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 from readonly_spark.values.merged import DifferentTypesError, merged_type

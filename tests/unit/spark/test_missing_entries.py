@@ -1,7 +1,5 @@
 """failOnDataLoss: entries that no replica has are an error, or they alone are left out."""
 
-from __future__ import annotations
-
 import logging
 from types import SimpleNamespace
 

@@ -1,13 +1,12 @@
 """Avro in C gives the columns and errors that Python's decoder gives, for any schema and any bytes."""
 
-from __future__ import annotations
-
 import gc
 import io
 import json
 import re
 import resource
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import fastavro
 import pyarrow as pa
@@ -21,9 +20,6 @@ from readonly_spark.values.decoder import MAX_VERSIONS, ValueDecoder
 from readonly_spark.values.key_value import KEY_VALUE, KeyValueSchema, Part, format_key_value, join_pair
 from readonly_spark.values.native_avro import MAX_DEPTH, MAX_NODES, compiled
 from readonly_spark.values.schema import Definition, SchemaError, ValueSchema, value_type
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 MODULE = native.load("readonly_spark.values._avro")
 pytestmark = pytest.mark.skipif(MODULE is None, reason="the module in C was not built, or is not wanted")

@@ -1,7 +1,5 @@
 """The context in C does what the one in Python does, with whatever a network and a disk can bring."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import contextlib

@@ -1,7 +1,5 @@
 """Planning is tried again while servers do not answer, for a bounded time, with bounded pauses and few lines in the log."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The requests of a stream's driver to the metadata store and the bookies, for each micro-batch."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from types import SimpleNamespace
@@ -10,13 +8,14 @@ from typing import Final
 from readonly_engine.metadata.cluster import ClusterMetadata
 from readonly_engine.metadata.store import Versioned
 from readonly_engine.wire.bookkeeper_pb2 import LedgerMetadataFormat
-from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
 from readonly_engine.wire.schema_pb2 import SchemaEntry, SchemaInfo, SchemaLocator
 from readonly_engine.wire.varint import encode_varint
 from readonly_spark.options import parse_options
 from readonly_spark.plan import catalog, schema_registry
 from readonly_spark.plan.admission import Limits
 from readonly_spark.stream import StreamPlanner
+
+from tests.support.ledgers import ledger_list
 
 TOPICS: Final = 1000
 VERSIONS: Final = 5
@@ -63,9 +62,7 @@ class Cluster:
         number = int(path.rpartition("-")[2]) if "topic-" in path else 0
         if path.startswith("/managed-ledgers"):
             self.requests["store: topics"] += 1
-            info = ManagedLedgerInfo()
-            info.ledger_info.add(ledger_id=number)
-            return Versioned(info.SerializeToString(), 0)
+            return Versioned(ledger_list(number).SerializeToString(), 0)
         if path.startswith("/schemas"):
             self.requests["store: lists of versions"] += 1
             places = [

@@ -1,7 +1,5 @@
 """Ranges, splits and limits: every entry of a range is in exactly one piece, and one micro-batch follows the other."""
 
-from __future__ import annotations
-
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from readonly_engine.topic.position import EARLIEST, Position

@@ -1,7 +1,5 @@
 """Schemas in a plan: each version is read once, and a task has those of its topics."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 

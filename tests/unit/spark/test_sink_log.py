@@ -1,7 +1,5 @@
 """The log of Spark's file sink, as an export writes it in an object store."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Starts and ends of a query by the number of a message, and starts by a time after which nothing was published."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

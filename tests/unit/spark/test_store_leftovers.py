@@ -1,7 +1,5 @@
 """Files of killed exports in object stores: which of them are removed."""
 
-from __future__ import annotations
-
 import json
 import uuid
 

@@ -1,7 +1,5 @@
 """Settings of S3A as tasks use them, and those with which Spark writes the files."""
 
-from __future__ import annotations
-
 import socket
 
 import pytest

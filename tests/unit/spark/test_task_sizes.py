@@ -1,7 +1,5 @@
 """The bytes of a task, which Spark sends to an executor with each micro-batch."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import pickle

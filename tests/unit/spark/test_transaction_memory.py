@@ -1,20 +1,16 @@
 """The driver's memory while it follows a topic with 1,000 transactions a second: flat."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import tracemalloc
+from collections.abc import AsyncIterator
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 from readonly_engine.topic.position import EARLIEST, Position
 from readonly_spark.plan import transactions
 from readonly_spark.plan.transactions import TransactionCatalog
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 TOPIC: Final = "persistent://public/default/orders"
 A_SECOND: Final = 1000

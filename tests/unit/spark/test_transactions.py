@@ -1,7 +1,5 @@
 """Transactions of a topic from a snapshot on: what is aborted in which ledger, and how far may be read."""
 
-from __future__ import annotations
-
 from collections.abc import Sized
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """A chunked message whose first chunk was trimmed: before the query began it is left out, later it is lost data."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from types import SimpleNamespace

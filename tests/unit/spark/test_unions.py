@@ -1,7 +1,5 @@
 """Avro unions of several types, as structs with a field for each, as Spark's own Avro functions give them."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_spark.values.schema import Definition, SchemaError, ValueSchema, value_type
 from readonly_spark.values.type_names import spark_name

@@ -1,7 +1,5 @@
 """Items of lists and maps are values in each column below them: a payload with too many is refused, whatever its kind."""
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any

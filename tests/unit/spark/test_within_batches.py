@@ -1,7 +1,5 @@
 """A query that starts or ends at a message within a batch: of that batch it has the messages from there on, or up to there."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 
@@ -89,14 +87,13 @@ def places(**where):
         ("7:4", "7:9:-1:1", b"ij"),  # an entry that does not exist yet
     ],
 )
-def test_a_batch_is_read_in_part(stored, start, end, found):
+async def test_a_batch_is_read_in_part(stored, start, end, found):
     given = places(startingOffsets=start, **({} if end is None else {"endingOffsets": end}))
     planner = Planner(Catalog(), options(**given, **stored))
 
-    async def tasks():
-        return await planner.tasks(STATES, await planner.starts(STATES, "earliest"), await planner.ends(STATES))
-
-    assert rows(asyncio.run(tasks())) == found
+    assert (
+        rows(await planner.tasks(STATES, await planner.starts(STATES, "earliest"), await planner.ends(STATES))) == found
+    )
 
 
 class Growing(Catalog):

@@ -1,19 +1,14 @@
 """Garbage collection in Spark's workers, and only there."""
 
-from __future__ import annotations
-
 import gc
 import sys
+from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.sql.types import BinaryType, StructField, StructType
 from readonly_spark import source
 from readonly_spark.source import PulsarReadOnly
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 OPTIONS = {"metadataStoreUrl": "zk:127.0.0.1:1", "topic": "persistent://public/default/orders"}
 SCHEMA = StructType([StructField("value", BinaryType())])

@@ -1,7 +1,5 @@
 """Samples are found by name and some of their labels."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.samples import value_of, values_of

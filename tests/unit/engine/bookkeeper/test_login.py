@@ -1,12 +1,10 @@
 """Logins at bookies, without sockets, and their steps on a real socket."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import hashlib
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from readonly_engine.bookkeeper import connect
@@ -18,9 +16,6 @@ from readonly_engine.net.digest_md5 import Credentials
 from readonly_engine.wire.bookie_auth import decode_auth_reply, encode_auth
 from readonly_engine.wire.bookkeeper_pb2 import AUTH, EOK, EUA, AuthMessage, PacketHeader, Request, Response
 from readonly_engine.wire.errors import MalformedFrameError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CHALLENGE = b'realm="bookkeeper",nonce="n",qop="auth",algorithm=md5-sess,charset=utf-8'
 

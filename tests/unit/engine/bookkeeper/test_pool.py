@@ -1,7 +1,5 @@
 """Closing while a connection is being opened, on real sockets."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import warnings

@@ -3,8 +3,6 @@
 The tests with real bookies are in tests/integration/reading/test_bookkeeper.py.
 """
 
-from __future__ import annotations
-
 import asyncio
 import struct
 import time

@@ -1,7 +1,5 @@
 """The choice of replicas, by its properties."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

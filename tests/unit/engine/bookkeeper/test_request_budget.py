@@ -1,7 +1,5 @@
 """Limits of concurrent requests to one bookie."""
 
-from __future__ import annotations
-
 import asyncio
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """BookieSession as a state machine. The replies are a real bookie's; only their transaction ids are replaced."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine.bookkeeper.session import BookieSession

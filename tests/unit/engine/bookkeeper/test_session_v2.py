@@ -1,7 +1,5 @@
 """BatchSession as a state machine: requests out, replies in through its buffer, in pieces of any size."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

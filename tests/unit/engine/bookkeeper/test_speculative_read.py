@@ -1,7 +1,5 @@
 """Speculative reads, with replicas as futures that the test completes."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """What a broker counts of each bookie, and the metrics of it."""
 
-from __future__ import annotations
-
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from readonly_engine.bookkeeper.errors import BookieUnavailableError

@@ -1,7 +1,5 @@
 """LacFollower during fast writes, against a model of a bookie that counts its reads."""
 
-from __future__ import annotations
-
 import asyncio
 import struct
 from collections import Counter

@@ -1,7 +1,5 @@
 """LongPollSchedule against a model of a bookie that drops polls as BookKeeper does (TransientLedgerInfo, Watchable)."""
 
-from __future__ import annotations
-
 import heapq
 from itertools import count
 

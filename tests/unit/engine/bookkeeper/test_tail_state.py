@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from readonly_engine.bookkeeper.tail_state import (
     EXPLICIT_LAC_WAIT_S,

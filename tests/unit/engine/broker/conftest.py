@@ -1,14 +1,13 @@
 """A topic that grows, for cursors and dispatchers: real ledgers in a real chain, real entries."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_engine.topic.chain import LedgerChain
 from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.entry import Entry
-from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
 from readonly_engine.wire.message_pb2 import MarkerType, MessageMetadata
+
+from tests.support.ledgers import ledger_list
 
 
 class Topic:
@@ -50,13 +49,10 @@ class Topic:
             self.tell()
 
     def tell(self):
-        info = ManagedLedgerInfo()
-        for ledger_id, entries in self.ledgers.items():
-            if ledger_id == max(self.ledgers):
-                info.ledger_info.add(ledger_id=ledger_id, timestamp=0)
-            else:
-                info.ledger_info.add(ledger_id=ledger_id, entries=len(entries), timestamp=1)
-        self.chain.topic_changed(info)
+        *closed, last = self.ledgers
+        self.chain.topic_changed(
+            ledger_list(*((closed_id, len(self.ledgers[closed_id])) for closed_id in closed), last)
+        )
 
     @property
     def entries(self):

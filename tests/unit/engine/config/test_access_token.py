@@ -1,7 +1,5 @@
 """Access tokens: what is requested, which answers count, and when the next request is due."""
 
-from __future__ import annotations
-
 import json
 from urllib.parse import parse_qs
 

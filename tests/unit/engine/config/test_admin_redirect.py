@@ -1,7 +1,5 @@
 """Redirects of the admin API: which URLs and addresses are followed."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_engine.config.admin_redirect import (
     RedirectError,

@@ -1,7 +1,5 @@
 """Regular expressions that users write."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

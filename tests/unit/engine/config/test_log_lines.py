@@ -1,7 +1,5 @@
 """Log lines as JSON: fields are keys of their own, values cannot forge any, and secrets are hidden."""
 
-from __future__ import annotations
-
 import ast
 import json
 import logging

@@ -1,7 +1,5 @@
 """The table of options: each is declared once, completely, and is in the help and the reference pages."""
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 from pathlib import Path

@@ -1,7 +1,5 @@
 """An unknown option is one error that names the nearest, so a name that changed leads to the one it has now."""
 
-from __future__ import annotations
-
 import importlib
 
 import pytest

@@ -1,7 +1,5 @@
 """The JSON Schema of the file accepts what a broker accepts, and refuses wrong forms of values."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_engine.config import schema
 from readonly_engine.config.option import ConfigError, options_of

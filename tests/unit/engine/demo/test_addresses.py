@@ -1,7 +1,5 @@
 """A running cluster that does not answer is one error, before anything is created."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Child processes of the demo: their CPU time, their errors, and their end."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

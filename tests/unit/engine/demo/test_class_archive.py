@@ -1,14 +1,9 @@
 """Archives of Java's classes: named by distribution and Java, kept only if complete."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from readonly_engine.demo.class_archive import ROLES, ClassArchives
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

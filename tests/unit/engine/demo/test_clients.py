@@ -1,7 +1,5 @@
 """Consumers of the demo end when all has come, and nothing that a killed broker had sent can come again."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """The question before anything is created in a running cluster."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 

@@ -1,9 +1,7 @@
 """Options of `pulsar-readonly demo`, and its checks before anything is started."""
 
-from __future__ import annotations
-
 import tarfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from readonly_engine.demo import distribution
@@ -13,9 +11,6 @@ from readonly_engine.demo.run import DemoOptions
 from readonly_engine.demo.source_cluster import SourceCluster, write_configuration
 
 from devstack.pulsar.distribution import checksums
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 STORE = ["--metadata-store-url", "zk:a:2181"]
 WRITER = ["--service-url", "pulsar://a:6650"]

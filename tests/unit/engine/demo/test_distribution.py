@@ -1,10 +1,8 @@
 """The download of the stock Pulsar: its progress, and Maven's errors."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from readonly_engine.demo import distribution
@@ -12,9 +10,6 @@ from readonly_engine.demo.children import Children
 from readonly_engine.demo.errors import DemoError
 
 from tests.support.waiting import until
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PLUGIN = (
     "Plugin org.apache.maven.plugins:maven-dependency-plugin:3.8.1 or one of its dependencies could not be resolved: "

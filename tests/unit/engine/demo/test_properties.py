@@ -1,7 +1,5 @@
 """Properties files are edited in place: no glued lines, no second value of a key."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_engine.demo.properties import edit_properties
 

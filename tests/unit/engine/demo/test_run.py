@@ -1,20 +1,15 @@
 """A failed run of the demo: one clear error, and logs that stay."""
 
-from __future__ import annotations
-
 import asyncio
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from readonly_engine.demo import run
+from readonly_engine.demo.children import Children
 from readonly_engine.demo.errors import DemoError
 from readonly_engine.demo.run import DemoOptions, run_demo, run_folder
 from readonly_engine.demo.source_cluster import SourceCluster
-
-if TYPE_CHECKING:
-    from readonly_engine.demo.children import Children
 
 
 @pytest.fixture(autouse=True)

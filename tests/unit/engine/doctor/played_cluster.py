@@ -1,13 +1,13 @@
 """A source cluster on loopback for tests: a broker, an admin API, a bookie, and a metadata store in memory."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 from aiohttp import web
 from readonly_engine.config.reader import make_config
+from readonly_engine.config.settings import EngineConfig
 from readonly_engine.metadata.cluster import ClusterMetadata
 from readonly_engine.metadata.errors import AccessDeniedError, MetadataUnavailableError
 from readonly_engine.metadata.store import Versioned
@@ -20,12 +20,8 @@ from readonly_engine.wire.bookkeeper_pb2 import (
     Response,
 )
 from readonly_engine.wire.framing import FrameSplitter
-from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from readonly_engine.config.settings import EngineConfig
+from tests.support.ledgers import ledger_list
 
 SETTINGS = {
     "metadata-store-url": "zk:127.0.0.1:1",
@@ -87,10 +83,7 @@ class MemoryStores:
 
 def topic_node(*ledgers: int) -> bytes:
     """Return the value of a topic's node."""
-    info = ManagedLedgerInfo()
-    for ledger_id in ledgers:
-        info.ledger_info.add(ledger_id=ledger_id)
-    return info.SerializeToString()
+    return ledger_list(*ledgers).SerializeToString()
 
 
 def bookie_node(host: str, port: int) -> bytes:

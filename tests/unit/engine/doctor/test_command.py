@@ -1,7 +1,5 @@
 """The whole command against a cluster on loopback, and against nothing."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json

@@ -1,7 +1,5 @@
 """The pool's own credentials: those of a failed login, the option that remedies name, and the secrets of the output."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json

@@ -1,7 +1,5 @@
 """Kinds of the errors of the engine's clients."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import socket

@@ -1,7 +1,5 @@
 """Servers that answer rubbish, too much, or not at all: bounds, deadlines, and no false findings about others."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import io
@@ -312,15 +310,12 @@ async def test_no_session_is_left_after_the_deadline(monkeypatch):
     assert main.open == 0
 
 
-def test_the_remedy_for_the_bookies_store_names_its_option(monkeypatch):
+async def test_the_remedy_for_the_bookies_store_names_its_option(monkeypatch):
     _, stores = two_stores(monkeypatch, Part(MetadataUnavailableError("no ZooKeeper answers")))
 
-    async def run():
-        clients = Clients(config_of(bookkeeper_metadata_store_url="zk:b:1/root"), stores=stores)
-        failure = await connect_stores(clients, Deadline(5))
-        return await ask_store(clients, failure, Deadline(5))
-
-    (found,) = store_findings(asyncio.run(run()), "p", "")
+    clients = Clients(config_of(bookkeeper_metadata_store_url="zk:b:1/root"), stores=stores)
+    failure = await connect_stores(clients, Deadline(5))
+    (found,) = store_findings(await ask_store(clients, failure, Deadline(5)), "p", "")
     assert (found.subject, found.observed) == ("zk:b:1/root", "the bookies' store: no ZooKeeper answers")
     assert "bookkeeper-metadata-store-url" in found.remedy
 

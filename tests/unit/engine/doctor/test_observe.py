@@ -1,7 +1,5 @@
 """Observations by the engine's own clients, on real sockets where there are any."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

@@ -1,7 +1,5 @@
 """The report: table, JSON, exit status, and texts without secrets."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Findings about names, brokers, admin API, versions, clocks and this machine, with every result."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

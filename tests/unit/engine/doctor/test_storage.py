@@ -1,7 +1,5 @@
 """Findings about the metadata store, bookies, explicit LAC, topics and tiered storage, with every result."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Ages of backlogs: right figures, few reads, and no subscription that is never measured."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 
@@ -10,9 +8,9 @@ from readonly_engine.bookkeeper.errors import ReadFailedError
 from readonly_engine.http import backlog_age
 from readonly_engine.http.backlog_age import KEPT_S, MAX_READ_BYTES, MAX_READS, BacklogAges
 from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.topic.chain import LedgerChain
 from readonly_engine.topic.position import Position
-from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
+
+from tests.support.ledgers import chain_of
 
 NOW_S = 1_800_000_000.0
 ENTRIES = 1000
@@ -22,11 +20,7 @@ class Log:
     """A topic whose entry N was published N seconds after `began`."""
 
     def __init__(self, began=NOW_S - 5000):
-        self.chain = LedgerChain()
-        info = ManagedLedgerInfo()
-        info.ledger_info.add(ledger_id=0)
-        self.chain.topic_changed(info)
-        self.chain.lac_advanced(0, ENTRIES - 1)
+        self.chain = chain_of(0, lac=ENTRIES - 1)
         self.began = began
         self.reads = []
         self.error = None

@@ -1,7 +1,5 @@
 """An exposition made in slices: the same text as in one piece, once for all simultaneous requests, and within a share of time."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 

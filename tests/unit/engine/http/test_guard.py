@@ -1,7 +1,5 @@
 """The HTTP port under clients that take places, time or memory, with small bounds; each runs on both event loops."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from contextlib import AsyncExitStack, asynccontextmanager

@@ -1,7 +1,5 @@
 """What `/metrics` has: the figures of subscriptions under bounded labels, latencies, and the process."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import threading

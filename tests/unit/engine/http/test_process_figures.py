@@ -1,7 +1,5 @@
 """Metrics of what a broker waits for, and of its own certificates and event loop."""
 
-from __future__ import annotations
-
 import os
 import time
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Statistics as JSON: made in slices, whole, and without keeping clients that have gone."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import itertools

@@ -1,7 +1,5 @@
 """Bounds of status pages: how much of the broker's time they take, and what is kept for rates."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine.http.status.quota import BURST_S, MAX_CONCURRENT, SHARE, PageQuota

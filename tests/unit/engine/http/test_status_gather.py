@@ -1,7 +1,5 @@
 """The state of a broker for one page: the right figures, and no more work than for that page."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

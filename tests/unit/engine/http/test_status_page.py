@@ -3,8 +3,6 @@
 A change that is meant: UPDATE_GOLDEN=1 pytest tests/unit/engine/http/test_status_page.py, then read the diff.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hashlib

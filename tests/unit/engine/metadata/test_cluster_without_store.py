@@ -1,7 +1,5 @@
 """What ClusterMetadata still knows while the store is away; the store here comes and goes when the test says so."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 

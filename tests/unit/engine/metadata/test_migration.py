@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.metadata.migration import NO_MIGRATION, Migration, Phase, decode_migration

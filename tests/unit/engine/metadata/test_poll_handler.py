@@ -1,7 +1,5 @@
 """kazoo's waits by poll(2): the results of its own select, which is the oracle."""
 
-from __future__ import annotations
-
 import resource
 import socket
 import threading

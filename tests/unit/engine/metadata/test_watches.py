@@ -1,7 +1,5 @@
 """NodeWatch against a node whose store tells of changes when the test says so."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import asynccontextmanager
 

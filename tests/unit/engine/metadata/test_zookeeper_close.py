@@ -1,7 +1,5 @@
 """The end of a session with a ZooKeeper that does not answer any more."""
 
-from __future__ import annotations
-
 import asyncio
 from threading import Event
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The dry run of a write: its transaction always fails at its last operation, and a missing right fails before."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Refusals by ZooKeeper: the text names the option, and only some of them end a broker at its start."""
 
-from __future__ import annotations
-
 import ssl
 from pathlib import Path
 

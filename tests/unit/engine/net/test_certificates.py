@@ -1,7 +1,5 @@
 """When certificates expire."""
 
-from __future__ import annotations
-
 import ssl
 import subprocess
 from datetime import UTC, datetime

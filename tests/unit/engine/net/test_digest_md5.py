@@ -1,14 +1,9 @@
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine.net.digest_md5 import Credentials, DigestMd5, LoginError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # RFC 2831, section 4.
 CHALLENGE = b'realm="elwood.innosoft.com",nonce="OA6MG9tEQGm2hh",qop="auth",algorithm=md5-sess,charset=utf-8'

@@ -1,7 +1,5 @@
 """Connections that are not let in yet: the oldest make room."""
 
-from __future__ import annotations
-
 from readonly_engine.net.half_open import HalfOpenConnections
 
 

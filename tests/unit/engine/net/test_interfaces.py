@@ -1,7 +1,5 @@
 """A server that listens on all interfaces is reached by IPv4 and by IPv6, where the machine has it."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import socket

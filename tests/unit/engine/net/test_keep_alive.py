@@ -1,7 +1,5 @@
 """The round of the keep-alive checks."""
 
-from __future__ import annotations
-
 from readonly_engine.net.keep_alive import SLOTS, KeepAlive
 
 

@@ -1,7 +1,5 @@
 """The process that has a port."""
 
-from __future__ import annotations
-
 import os
 import socket
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Bytes into many sockets at once: in C and in Python the same."""
 
-from __future__ import annotations
-
 import socket
 from contextlib import ExitStack
 

@@ -1,7 +1,5 @@
 """TLS files: what can be used, what is said of what cannot, and that changes are seen."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import shutil

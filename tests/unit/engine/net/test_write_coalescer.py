@@ -1,7 +1,5 @@
 """What goes out when a turn of the event loop is over."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 

@@ -1,7 +1,5 @@
 """Fixtures of the tests of connections to owners."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_engine.owner import identity_session
 

@@ -1,7 +1,5 @@
 """Brokers on real sockets for tests: they check credentials, send challenges, and answer lookups."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import asynccontextmanager
 

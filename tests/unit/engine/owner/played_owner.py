@@ -3,8 +3,6 @@
 The answers are golden frames under the connection's own request ids. `play` subscribes one OwnerConsumer and runs a test on it.
 """
 
-from __future__ import annotations
-
 import asyncio
 
 from readonly_engine.owner.connection import OwnerConnection

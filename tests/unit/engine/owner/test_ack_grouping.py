@@ -1,7 +1,5 @@
 """AckGroupingTracker: consumers open and close, commands are answered or lost."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine.owner.ack_grouping import MAX_ENTRIES, AckGroupingTracker

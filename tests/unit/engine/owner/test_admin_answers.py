@@ -1,11 +1,9 @@
 """AdminClient against servers that redirect or answer badly: real HTTP and TLS on loopback."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import socket
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 from aiohttp import web
@@ -19,9 +17,6 @@ from readonly_engine.owner.errors import AdminRefusedError, OwnerUnavailableErro
 from readonly_engine.owner.redirect_sessions import GuardedResolver
 
 from devstack.pulsar.security import Credentials
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
 
 TOPIC = parse_topic_name("persistent://public/default/redirected")
 

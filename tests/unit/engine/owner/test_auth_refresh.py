@@ -1,7 +1,5 @@
 """AuthRefresh: clients that share expired credentials, and their answers."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

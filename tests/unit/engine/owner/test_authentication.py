@@ -1,7 +1,5 @@
 """Clients' credentials against brokers on real sockets: acceptance, refusal, and challenges of several rounds."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

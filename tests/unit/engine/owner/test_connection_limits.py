@@ -1,7 +1,5 @@
 """Commands above the owner's frame limit are not sent: its connection is shared."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import asynccontextmanager, closing
 

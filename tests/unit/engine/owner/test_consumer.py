@@ -1,7 +1,5 @@
 """An OwnerConsumer on its connection: subscribing, requests and closing."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

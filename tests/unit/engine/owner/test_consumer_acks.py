@@ -1,7 +1,5 @@
 """Acks of an OwnerConsumer: order, answers, repetition after a return, and acks that may be lost."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from readonly_engine.owner.consumer_events import OwnerCursorState, last_message_id_request
 from readonly_engine.owner.errors import OwnerRefusedError

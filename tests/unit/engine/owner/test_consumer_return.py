@@ -1,7 +1,5 @@
 """An OwnerConsumer follows its topic: unload, broken connections, and the return to the owner."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Lookups of owners against brokers on real sockets: proxies, timeouts, shared lookups."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

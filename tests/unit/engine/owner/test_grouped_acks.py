@@ -1,7 +1,5 @@
 """GroupedAckSender on the event loop: consumers record acks, and answer them on demand."""
 
-from __future__ import annotations
-
 import asyncio
 
 from readonly_engine.owner.grouped_acks import GroupedAckSender, ack_of_entries

@@ -1,7 +1,5 @@
 """Routing of an owner's commands to consumers, producers and watchers."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.owner.handlers import ConnectionHandlers

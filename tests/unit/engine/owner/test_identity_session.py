@@ -1,7 +1,5 @@
 """Connections of one identity against brokers on real sockets: renewal of credentials, idle and silent connections."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """OwnerLease, with time as an argument."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_engine.owner.lease import OWNER_LEASE_S, OwnerLease
 

@@ -1,7 +1,5 @@
 """Policies that count for all topics of a namespace."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Access tokens from an OAuth 2.0 server on loopback: real HTTP and TLS, changed files, errors without secrets."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,8 +1,6 @@
 """The search for partly acked batches at the owner: what it finds, how many permits it spends, and where it ends."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,9 +16,6 @@ from readonly_engine.owner.partial_batches import (
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.bit_set import words_of
 from readonly_engine.wire.pulsar_pb2 import CommandMessage
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 LAST = Position(9, 10**6)
 

@@ -1,7 +1,5 @@
 """Distinction between liveness checks and keep-alive PINGs."""
 
-from __future__ import annotations
-
 from readonly_engine.owner.probe_detector import ProbeDetector
 
 

@@ -1,7 +1,5 @@
 """A client's own connections to owners, against brokers on real sockets."""
 
-from __future__ import annotations
-
 import asyncio
 
 from readonly_engine.owner import identity_session as login

@@ -1,7 +1,5 @@
 """MESSAGEs to a consumer that takes entries: together, as far as they arrive together and have a position only."""
 
-from __future__ import annotations
-
 from contextlib import asynccontextmanager
 
 import pytest

@@ -1,7 +1,5 @@
 """Answered acks that an owner may lose, and the resume position of a reader."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

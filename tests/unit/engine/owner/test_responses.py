@@ -1,7 +1,5 @@
 """One answer to a request in several parts."""
 
-from __future__ import annotations
-
 from readonly_engine.owner.responses import ResponseAggregator
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAckResponse, ServerError
 

@@ -1,7 +1,5 @@
 """OwnerSession as a conversation. The owner's frames are a real broker's, under our request ids."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

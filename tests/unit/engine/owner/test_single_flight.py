@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import asyncio
 
 from readonly_engine.owner.single_flight import SingleFlight

@@ -1,7 +1,5 @@
 """Limit of the unanswered SUBSCRIBEs of one owner: it grows with fast answers."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

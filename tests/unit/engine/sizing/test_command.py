@@ -3,8 +3,6 @@
 A change that is meant: UPDATE_GOLDEN=1 pytest tests/unit/engine/sizing/test_command.py, then read the diff.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

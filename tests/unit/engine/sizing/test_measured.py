@@ -1,7 +1,5 @@
 """The model against the results of the benches in docs/explanation/performance, and the sources of its constants."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

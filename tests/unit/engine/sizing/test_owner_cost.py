@@ -1,7 +1,5 @@
 """Cost at the owner brokers, and the advice that follows."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Cost of a pool: examples that were calculated by hand, and properties of every load."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

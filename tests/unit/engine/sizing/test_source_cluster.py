@@ -1,7 +1,5 @@
 """The load of a source cluster: an admin API on loopback."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

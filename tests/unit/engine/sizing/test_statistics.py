@@ -1,7 +1,5 @@
 """The load of a topic by its statistics, also by statistics that no broker sends."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine.sizing.statistics import addresses_of, load_of, sample

@@ -1,7 +1,5 @@
 """Links of the status page lead to HTTP only, and URLs have no user."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_engine.status.addresses import host_of, page_url, status_url, without_user
 

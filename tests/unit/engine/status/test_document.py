@@ -1,7 +1,5 @@
 """States as JSON: the same after a round trip, and tolerant of other versions."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

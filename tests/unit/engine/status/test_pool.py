@@ -1,7 +1,5 @@
 """State of a pool: sums, findings, and answers of brokers that are others than they were asked as."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Amounts in short forms, and foreign names."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_engine.status import words
 from readonly_engine.status.state import Relief, SourceState

@@ -1,7 +1,5 @@
 """Queries of the status page."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_engine.status.view import MAX_PAGE, View, ViewError, parse_view
 

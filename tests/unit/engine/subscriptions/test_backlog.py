@@ -1,7 +1,5 @@
 """Backlogs of local cursors are those that the owner would count."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from readonly_engine.subscriptions.changes import seek_target
 from readonly_engine.subscriptions.command import main, parser

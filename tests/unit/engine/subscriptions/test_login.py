@@ -1,7 +1,5 @@
 """Login of the command at an OAuth 2.0 server that gives no token."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket

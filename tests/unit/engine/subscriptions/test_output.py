@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 
 from readonly_engine.broker.cursors.local_requests import LocalRequest, marked

@@ -1,7 +1,5 @@
 """What is missing or wrong among the settings of tiered storage is named."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

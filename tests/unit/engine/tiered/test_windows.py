@@ -1,7 +1,5 @@
 """What is kept of objects and read ahead. The store is a few lines in memory: no real one answers when the test says so."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Requests of `top`: answers of brokers, of several workers, and of servers that are none."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from contextlib import asynccontextmanager

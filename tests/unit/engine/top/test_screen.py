@@ -3,8 +3,6 @@
 A change that is meant: UPDATE_GOLDEN=1 pytest tests/unit/engine/top/test_screen.py, then read the diff.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The command `top`: its options, its output for scripts, and its end on a terminal."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """The waker on real sockets: readiness, TLS, and what becomes of its clients."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal
@@ -64,70 +62,58 @@ async def is_ready(port):
     return True
 
 
-def test_a_request_ends_readiness_and_a_minute_later_it_is_back():
-    async def main():
-        async with Running() as server:
-            port = server.ready_port
-            server._ready_address = Address("127.0.0.1", port)
-            reader, writer = await open_to(server.ports[0])
-            assert await reader.read(1)
-            assert await is_ready(port)  # a connection alone wakes nobody
-            writer.write(LOOKUP)
-            await until(lambda: not server.arming.armed)
-            assert not await is_ready(port)
-            pass_time(REARM_S)
-            server.schedule()
-            await until(lambda: server.ready_port == port)
-            assert await is_ready(port)
-            writer.close()
-
-    asyncio.run(main())
+async def test_a_request_ends_readiness_and_a_minute_later_it_is_back():
+    async with Running() as server:
+        port = server.ready_port
+        server._ready_address = Address("127.0.0.1", port)
+        reader, writer = await open_to(server.ports[0])
+        assert await reader.read(1)
+        assert await is_ready(port)  # a connection alone wakes nobody
+        writer.write(LOOKUP)
+        await until(lambda: not server.arming.armed)
+        assert not await is_ready(port)
+        pass_time(REARM_S)
+        server.schedule()
+        await until(lambda: server.ready_port == port)
+        assert await is_ready(port)
+        writer.close()
 
 
-def test_clients_are_held_until_the_end_and_then_closed():
-    async def main():
-        running = Running()
-        async with running as server:
-            clients = [await open_to(server.ports[0], CONNECT + LOOKUP) for _ in range(3)]
-            await until(lambda: not server.arming.armed and len(server.connections) == 3)
-            for reader, _ in clients:
-                await reader.readexactly(4)  # CONNECTED, and nothing else
-        for reader, writer in clients:
-            await asyncio.wait_for(reader.read(), 30)
-            writer.close()
-        assert not len(server.connections)
-
-    asyncio.run(main())
+async def test_clients_are_held_until_the_end_and_then_closed():
+    running = Running()
+    async with running as server:
+        clients = [await open_to(server.ports[0], CONNECT + LOOKUP) for _ in range(3)]
+        await until(lambda: not server.arming.armed and len(server.connections) == 3)
+        for reader, _ in clients:
+            await reader.readexactly(4)  # CONNECTED, and nothing else
+    for reader, writer in clients:
+        await asyncio.wait_for(reader.read(), 30)
+        writer.close()
+    assert not len(server.connections)
 
 
 @pytest.mark.parametrize(("data", "seconds"), [(b"", HALF_OPEN_S), (CONNECT, LIFETIME_S)], ids=["silent", "idle"])
-def test_no_client_stays_for_ever(data, seconds):
-    async def main():
-        async with Running() as server:
-            reader, writer = await open_to(server.ports[0], data)
-            await until(lambda: len(server.connections) == 1)
-            if data:
-                await reader.readexactly(4)
-            pass_time(seconds)
-            server.schedule()
-            await until(lambda: not len(server.connections))
-            writer.close()
-
-    asyncio.run(main())
+async def test_no_client_stays_for_ever(data, seconds):
+    async with Running() as server:
+        reader, writer = await open_to(server.ports[0], data)
+        await until(lambda: len(server.connections) == 1)
+        if data:
+            await reader.readexactly(4)
+        pass_time(seconds)
+        server.schedule()
+        await until(lambda: not len(server.connections))
+        writer.close()
 
 
-def test_garbage_closes_the_connection_and_wakes_nobody():
-    async def main():
-        async with Running() as server:
-            reader, writer = await open_to(server.ports[0], b"GET / HTTP/1.1\r\n\r\n")
-            assert await asyncio.wait_for(reader.read(), 30) == b""
-            assert server.arming.armed
-            writer.close()
-
-    asyncio.run(main())
+async def test_garbage_closes_the_connection_and_wakes_nobody():
+    async with Running() as server:
+        reader, writer = await open_to(server.ports[0], b"GET / HTTP/1.1\r\n\r\n")
+        assert await asyncio.wait_for(reader.read(), 30) == b""
+        assert server.arming.armed
+        writer.close()
 
 
-def test_tls_has_the_certificate_of_the_pool_and_requires_one_of_clients(credentials):
+async def test_tls_has_the_certificate_of_the_pool_and_requires_one_of_clients(credentials):
     folder = credentials.folder
     options = {
         "listen": (),
@@ -139,37 +125,31 @@ def test_tls_has_the_certificate_of_the_pool_and_requires_one_of_clients(credent
     client = TlsFiles("x", credentials.authority, folder / "client.pem", folder / "client.key", False)
     stranger = TlsFiles("x", credentials.authority, hostname_verification=False)
 
-    async def main():
-        async with Running(**options) as server:
-            port = server.ports[0]
-            with suppress(OSError):  # TLS 1.3 refuses after the client's handshake
-                reader, _ = await open_to(port, CONNECT + LOOKUP, ssl=stranger.client_context())
-                assert await reader.read() == b""
-            assert server.arming.armed
-            reader, writer = await open_to(port, CONNECT + LOOKUP, ssl=client.client_context())
-            assert await reader.readexactly(4)
-            await until(lambda: not server.arming.armed)
-            writer.close()
-
-    asyncio.run(main())
+    async with Running(**options) as server:
+        port = server.ports[0]
+        with suppress(OSError):  # TLS 1.3 refuses after the client's handshake
+            reader, _ = await open_to(port, CONNECT + LOOKUP, ssl=stranger.client_context())
+            assert await reader.read() == b""
+        assert server.arming.armed
+        reader, writer = await open_to(port, CONNECT + LOOKUP, ssl=client.client_context())
+        assert await reader.readexactly(4)
+        await until(lambda: not server.arming.armed)
+        writer.close()
 
 
 @pytest.mark.parametrize("option", ["listen", "tls_certificate"])
-def test_what_cannot_be_used_is_named(option, credentials, tmp_path):
-    async def main():
-        async with Running() as taken:
-            address = Address("127.0.0.1", taken.ports[0])
-            wrong = (
-                {"listen": (address,)}
-                if option == "listen"
-                else {"tls_listen": (ANY,), "tls_certificate": tmp_path / "gone.pem", "tls_key": tmp_path / "gone.key"}
-            )
-            server = WakeServer()
-            with pytest.raises(StartError, match=rf"^--{option.replace('_', '-')}"):
-                await server.start(WakeConfig(ready=ANY, **({"listen": (ANY,)} | wrong)))
-            await server.close()
-
-    asyncio.run(main())
+async def test_what_cannot_be_used_is_named(option, credentials, tmp_path):
+    async with Running() as taken:
+        address = Address("127.0.0.1", taken.ports[0])
+        wrong = (
+            {"listen": (address,)}
+            if option == "listen"
+            else {"tls_listen": (ANY,), "tls_certificate": tmp_path / "gone.pem", "tls_key": tmp_path / "gone.key"}
+        )
+        server = WakeServer()
+        with pytest.raises(StartError, match=rf"^--{option.replace('_', '-')}"):
+            await server.start(WakeConfig(ready=ANY, **({"listen": (ANY,)} | wrong)))
+        await server.close()
 
 
 def test_the_command_runs_until_sigterm():

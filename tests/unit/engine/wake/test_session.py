@@ -1,7 +1,5 @@
 """A waker's conversation with one client, its state, and the bounds of its connections."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_engine.wake.arming import REARM_S, Arming
 from readonly_engine.wake.connections import HALF_OPEN_S, LIFETIME_S, MAX_CONNECTIONS, WakeConnections

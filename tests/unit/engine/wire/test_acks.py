@@ -1,7 +1,5 @@
 """Plain acks are decoded by hand as by protobuf; all others are left to protobuf."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """BATCH_READ against a real bookie's replies, and against constructed replies that no bookie would send."""
 
-from __future__ import annotations
-
 import contextlib
 import struct
 

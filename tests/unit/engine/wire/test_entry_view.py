@@ -1,7 +1,5 @@
 """Entries are parsed and framed equally in C and in Python, also for bytes that no broker would send."""
 
-from __future__ import annotations
-
 import gc
 import os
 from pathlib import Path

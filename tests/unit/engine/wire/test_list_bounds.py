@@ -1,7 +1,5 @@
 """Bound of the lists in one command, which counts before they are decoded."""
 
-from __future__ import annotations
-
 import time
 import timeit
 

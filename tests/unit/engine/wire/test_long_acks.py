@@ -1,7 +1,5 @@
 """Acks of very many entries in one frame."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_engine.wire.commands import body_of, decode_command, encode_command
 from readonly_engine.wire.errors import MalformedFrameError

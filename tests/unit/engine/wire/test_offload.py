@@ -1,7 +1,5 @@
 """Indexes, blocks and MapFiles: of a real broker, of a writer in the tests for any entries, and damaged ones."""
 
-from __future__ import annotations
-
 import contextlib
 import struct
 import zlib

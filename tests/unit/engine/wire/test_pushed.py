@@ -1,7 +1,5 @@
 """MESSAGEs of an owner, decoded in C and in Python: the same entries, or nothing for the usual way."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """Acks above an owner's limit are split."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

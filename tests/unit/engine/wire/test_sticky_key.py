@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from readonly_engine.wire.message_pb2 import MessageMetadata
 from readonly_engine.wire.sticky_key import NO_KEY, key_hash, murmur3_32, sticky_key

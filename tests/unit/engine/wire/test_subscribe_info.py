@@ -1,7 +1,5 @@
 """The lasting fields of a SUBSCRIBE."""
 
-from __future__ import annotations
-
 from readonly_engine.wire import subscribe_info
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 from readonly_engine.wire.subscribe_info import MAX_SHARED, SubscribeInfo, shared_name

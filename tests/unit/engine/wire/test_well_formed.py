@@ -1,7 +1,5 @@
 """Commands for which a stock broker closes the connection."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_engine.wire.commands import body_of, decode_command, encode_command
 from readonly_engine.wire.errors import MalformedFrameError

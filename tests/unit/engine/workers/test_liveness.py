@@ -1,7 +1,5 @@
 """When a worker that no longer answers is restarted."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 

@@ -1,7 +1,5 @@
 """The metrics of workers as one exposition."""
 
-from __future__ import annotations
-
 import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.parser import text_string_to_metric_families

@@ -1,7 +1,5 @@
 """The page of a broker with several workers: a link to each, at the host that the browser used."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 

@@ -1,7 +1,5 @@
 """What each worker is told of what all were given."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

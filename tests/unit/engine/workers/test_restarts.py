@@ -1,7 +1,5 @@
 """When a worker is started again."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_engine.workers.restarts import BACKOFF_S, STABLE_S, Restarts
 

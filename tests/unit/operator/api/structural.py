@@ -1,12 +1,8 @@
 """Checks of an object against a definition without its rules: as editors and GitOps checks do, which evaluate no CEL."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
+from typing import Any
 
 _TYPES = {"string": str, "integer": int, "boolean": bool, "array": list, "object": dict}
 

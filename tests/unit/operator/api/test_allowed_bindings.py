@@ -1,7 +1,5 @@
 """spec.allowedBindings of a pool and spec.poolRef.namespace of a binding."""
 
-from __future__ import annotations
-
 import pathlib
 
 import pytest

@@ -1,7 +1,5 @@
 """Specs as typed values, and what a spec that cannot be used says."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_operator.api.binding import Binding
 from readonly_operator.api.pool import ExplicitLac, Pool

@@ -1,7 +1,5 @@
 """The custom resource definitions: documented, structural, and in step with the typed specs."""
 
-from __future__ import annotations
-
 import functools
 import json
 import pathlib

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from readonly_operator.api.metadata_store import StoreUrl
 

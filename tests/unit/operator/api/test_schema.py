@@ -1,7 +1,5 @@
 """Declarations: one makes the schema and reads the value, and both agree."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import pytest

@@ -1,7 +1,5 @@
 """What editors and GitOps checks see: the definitions without their rules refuse most mistakes, and nothing that is right."""
 
-from __future__ import annotations
-
 import functools
 import pathlib
 import re

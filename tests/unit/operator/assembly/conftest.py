@@ -1,7 +1,5 @@
 """An API server, and all that a reconcile depends on."""
 
-from __future__ import annotations
-
 import copy
 import datetime as dt
 from typing import Any

@@ -1,7 +1,5 @@
 """Reconciling a pool whose spec.allowedBindings, or the operator's namespaces, leave out some bindings."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What is told of a pool's objects, and counted of all."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Queries of brokers with several workers, against HTTP servers, and one report of a pod from those of its workers."""
 
-from __future__ import annotations
-
 import contextlib
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Deletion of pools and bindings with onDeletion: Release: what it waits for, in which order, and how it ends."""
 
-from __future__ import annotations
-
 import datetime as dt
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The uid by which brokers know their pool: recorded once, and then no edit of another object changes it."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

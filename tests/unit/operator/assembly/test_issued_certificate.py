@@ -1,7 +1,5 @@
 """Pools whose certificate cert-manager issues: brokers wait for it, and keep what they have until then."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

@@ -1,7 +1,5 @@
 """kstatus on the conditions of a pool, step by step through a rollout: Current only when every broker is as the spec says."""
 
-from __future__ import annotations
-
 import datetime as dt
 
 import pytest

@@ -1,7 +1,5 @@
 """Condition LocalCursors of bindings: which namespaces are checked, and what the checks come to."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_operator.assembly.local_cursors import local_cursors
 from readonly_operator.assembly.reconcile import reconcile

@@ -1,7 +1,5 @@
 """Where brokers are: from labels of their pods, else of their nodes."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -1,7 +1,5 @@
 """When a pool is Ready, and what its condition says while it is not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Reconciling a pool that cannot be worked on: what its status and its bindings say then."""
 
-from __future__ import annotations
-
 import copy
 import datetime as dt
 from dataclasses import replace

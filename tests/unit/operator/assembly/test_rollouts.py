@@ -1,7 +1,5 @@
 """Pools replace their brokers a few at a time, and a pool that is held replaces none."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Sleep of a pool: its phases by what is observed, and whole cycles of reconciles."""
 
-from __future__ import annotations
-
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

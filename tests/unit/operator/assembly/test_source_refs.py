@@ -1,7 +1,5 @@
 """Pools that name a ReadOnlySource: which connection they use, and what keeps them at their cluster."""
 
-from __future__ import annotations
-
 import copy
 import datetime as dt
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Conditions and the status that they make."""
 
-from __future__ import annotations
-
 import datetime as dt
 from dataclasses import replace
 

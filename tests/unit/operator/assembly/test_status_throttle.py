@@ -1,7 +1,5 @@
 """Which status writes wait, and that a rollout of a pool with many bindings costs few of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Which bindings a pool allows, and what those claim that it does not allow."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

@@ -1,7 +1,5 @@
 """Which of a pool's bindings are held back."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import astuple
 

@@ -1,7 +1,5 @@
 """Topics that only a deleted binding claims."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_operator.api.binding import Binding
 from readonly_operator.bindings.coverage import Coverage, Uncovered

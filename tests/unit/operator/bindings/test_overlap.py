@@ -1,7 +1,5 @@
 """Which bindings claim the same topics."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

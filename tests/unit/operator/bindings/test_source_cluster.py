@@ -1,7 +1,5 @@
 """Whether two pools have one source cluster."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_operator.bindings.source_cluster import SourceCluster
 

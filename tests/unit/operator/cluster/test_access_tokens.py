@@ -1,7 +1,5 @@
 """Access tokens for admin APIs: an OAuth 2.0 server on loopback, and Secrets that pools name."""
 
-from __future__ import annotations
-
 import base64
 import json
 import socket

@@ -1,7 +1,5 @@
 """Background controllers: due items, changed reports, and errors of one item."""
 
-from __future__ import annotations
-
 import datetime as dt
 import threading
 import time

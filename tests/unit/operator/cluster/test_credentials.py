@@ -1,7 +1,5 @@
 """What the operator shows to an admin API, from Secrets that pools name."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import socket

@@ -1,7 +1,5 @@
 """HTTP and TCP checks against servers of this machine that answer, answer badly, or do not answer."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import socket

@@ -1,7 +1,5 @@
 """Lanes of background controllers: a source cluster at a time on one thread, and one item before the next cluster's turn."""
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 

@@ -1,7 +1,5 @@
 """A pool's entry in the source cluster's metadata: made, mended, removed, and never taken from somebody else."""
 
-from __future__ import annotations
-
 import itertools
 from urllib.parse import quote
 

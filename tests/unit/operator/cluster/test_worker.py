@@ -1,7 +1,5 @@
 """The thread that works at source clusters."""
 
-from __future__ import annotations
-
 import queue
 import time
 

@@ -1,7 +1,5 @@
 """What is asked of an API server, on the wire."""
 
-from __future__ import annotations
-
 import json
 from urllib.parse import parse_qs, urlsplit
 

@@ -1,7 +1,5 @@
 """Telling whether a live object has what is desired."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.kube import apply as apply_module

@@ -1,7 +1,5 @@
 """What is told as Kubernetes Events."""
 
-from __future__ import annotations
-
 import datetime as dt
 import re
 

@@ -1,7 +1,5 @@
 """Labels of namespaces, and objects of one pool in several namespaces."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

@@ -1,7 +1,5 @@
 """Owner references: of a pool, in any version of the API group, and of nothing else."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.kube.kinds import CONFIG_MAP

@@ -1,7 +1,5 @@
 """Services of a pool give their node ports to each other."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_operator.kube.port_order import in_port_order, port_blockers
 from readonly_operator.model.children import children

@@ -1,7 +1,5 @@
 """What the operator knows of the cluster."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

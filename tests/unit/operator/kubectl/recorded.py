@@ -1,7 +1,5 @@
 """Answers of an API server, in the form in which it gives them, and an API that gives nothing else."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 from urllib.parse import parse_qs, urlsplit

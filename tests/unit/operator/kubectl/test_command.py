@@ -1,7 +1,5 @@
 """Options of the plugin, the command lines that it starts, its exit status, and its modules."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import subprocess

@@ -3,8 +3,6 @@
 How kubectl itself answers is tried in tests/e2e/test_kubectl_plugin.py. No kubectl gives such answers as these.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 import time

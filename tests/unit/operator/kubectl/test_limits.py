@@ -1,7 +1,5 @@
 """The plugin at its limits: brokers after a crash, silent brokers, texts of others, many pools, other versions, signals."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -3,8 +3,6 @@
 A change that is meant: UPDATE_GOLDEN=1 pytest tests/unit/operator/kubectl/test_output.py, then read the diff.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What the plugin reads, from recorded answers: all rights, some rights, old objects, lies and bounds."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_operator.kube.names import PoolKey
 from readonly_operator.kubectl import reading

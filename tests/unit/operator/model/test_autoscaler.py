@@ -1,7 +1,5 @@
 """Targets of a pool's autoscaler."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_operator.model.autoscaler import CONNECTIONS, DELIVERED_BYTES
 from readonly_operator.model.children import children

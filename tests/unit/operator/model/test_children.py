@@ -3,8 +3,6 @@
 A change that is meant: UPDATE_GOLDEN=1 pytest tests/unit/operator/model/test_children.py, then read the diff.
 """
 
-from __future__ import annotations
-
 import pathlib
 from difflib import unified_diff
 from unittest.mock import ANY

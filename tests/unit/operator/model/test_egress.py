@@ -1,7 +1,5 @@
 """Servers that brokers may connect to, in a pool's NetworkPolicy."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.model.children import children

@@ -1,7 +1,5 @@
 """Whatever a pool's spec may say, the engine takes the configuration that comes of it."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

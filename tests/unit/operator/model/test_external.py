@@ -1,7 +1,5 @@
 """Brokers that clients outside the Kubernetes cluster reach at ports of nodes."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_engine.config.listeners import Urls
 from readonly_engine.config.reader import make_config

@@ -1,7 +1,5 @@
 """Timings of the kubelet's probes, and the pause of a rollout."""
 
-from __future__ import annotations
-
 from readonly_operator.model.children import children
 from readonly_operator.model.lookup import LookupConfig
 from readonly_operator.settings import Settings

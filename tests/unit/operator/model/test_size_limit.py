@@ -1,7 +1,5 @@
 """Which bindings fit into a pool's ConfigMap."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_operator.model.lookup import Entry, LookupConfig, entry_size
 from readonly_operator.model.size_limit import MAX_BYTES, fit

@@ -1,7 +1,5 @@
 """The waker of a pool: its objects, and what it must not have."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """What a pool becomes whose brokers have several worker processes."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_engine.config import settings as engine
 from readonly_engine.config.reader import make_config

@@ -3,13 +3,12 @@
 Every request of the operator passes a wire, which can break once: before the request is applied, after that, or with a refusal.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import enum
 import json
 import pickle
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 from urllib.parse import urlsplit
 
 from readonly_operator.cluster import fetch
@@ -19,9 +18,6 @@ from readonly_operator.kube.kinds import BINDING, CONFIG_MAP, POD, POOL, STATEFU
 from readonly_operator.kube.names import ANNOTATION_BINDINGS_REVISION, BINDINGS_KEY, OPERATOR
 
 from tests.support.yaml_documents import load_yaml
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 TEAM = "team"

@@ -1,7 +1,5 @@
 """What the controller does about events and at its end, on an API server that has nothing."""
 
-from __future__ import annotations
-
 import copy
 import queue
 import threading

@@ -1,7 +1,5 @@
 """Health of a process that waits, starts, or leads."""
 
-from __future__ import annotations
-
 import socket
 
 import pytest

@@ -5,13 +5,12 @@ undisturbed; then once for each request and each way in which that one can go wr
 either the same process or a new one continues.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from readonly_operator.cluster import background, fetch, source
@@ -34,9 +33,6 @@ from tests.unit.operator.runtime.interrupted_world import (
     copied,
     writable_brokers,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 ROOT = Path(__file__).parents[4]
 QUIET_SECONDS = 17

@@ -1,7 +1,5 @@
 """What ends kopf, and how it is told."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -1,7 +1,5 @@
 """Holding a Lease: what a process does when somebody takes it away."""
 
-from __future__ import annotations
-
 import copy
 import threading
 

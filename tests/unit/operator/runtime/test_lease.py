@@ -1,7 +1,5 @@
 """The rules of holding a Lease."""
 
-from __future__ import annotations
-
 import datetime as dt
 
 import pytest

@@ -1,7 +1,5 @@
 """A served namespace that cannot be read: the operator continues with the others, and takes it up again when it can be read."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import logging

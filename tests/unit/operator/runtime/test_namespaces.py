@@ -1,7 +1,5 @@
 """The controller follows labels of namespaces: by events where it may watch them, else by lists and reads."""
 
-from __future__ import annotations
-
 import copy
 
 import kopf

@@ -1,7 +1,5 @@
 """The queue of pools."""
 
-from __future__ import annotations
-
 import threading
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """How a consumer is created, with everything around it played."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from contextlib import nullcontext

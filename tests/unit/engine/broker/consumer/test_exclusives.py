@@ -1,7 +1,5 @@
 """Who keeps whom out of a subscription."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_engine.broker.consumer.exclusives import ExclusiveConsumers, excludes, is_exclusive
 from readonly_engine.metadata.topic_name import parse_topic_name

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from readonly_engine.broker.consumer.limits import Limits
 from readonly_engine.config.limits import LimitSettings
 from readonly_engine.metadata.topic_name import parse_topic_name

@@ -1,7 +1,5 @@
 """Which consumers are left to the owner with `placement: WhenCheaper`."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from dataclasses import replace

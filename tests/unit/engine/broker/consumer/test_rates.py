@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from readonly_engine.broker.consumer import rates as session_rates
 from readonly_engine.broker.consumer.rates import Rate, Rates
 

@@ -1,7 +1,5 @@
 """The marks of the pool in the SUBSCRIBE that a broker sends for a client."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_engine.broker.consumer.relay_marks import RELAYED_BY, marked_subscribe, relayed_by
 from readonly_engine.broker.passthrough.policy import POOL_KEY

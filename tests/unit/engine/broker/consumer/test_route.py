@@ -1,7 +1,5 @@
 """The truth table of the ways on which consumers are served."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,7 +1,5 @@
 """Members of a split subscription at the coordinator's broker, and a client's consumer of one."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """What a client hears of its consumer: the owner's numbers, and ours where the owner cannot know them."""
 
-from __future__ import annotations
-
 from readonly_engine.broker.consumer.rates import Rate
 from readonly_engine.broker.consumer.stats import DispatchStats, complete_stats
 from readonly_engine.wire.pulsar_pb2 import CommandConsumerStatsResponse, ServerError

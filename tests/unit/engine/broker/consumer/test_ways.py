@@ -1,7 +1,5 @@
 """The classes of the four ways, between a played client, a played broker and a played keeper of the cursor."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """The stock client on an event loop that ends before the server has answered."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import closing
 from socket import create_server

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import asyncio
 
 import pytest
@@ -9,18 +7,15 @@ from readonly_engine.metadata.cluster import StoredTopic
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.cursor_admin import CursorState
 from readonly_engine.topic.position import EARLIEST, Position
-from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
 
+from tests.support.ledgers import ledger_list
 from tests.support.played_admin import PlayedAdmin
 
 TOPIC = parse_topic_name("orders")
 
 
 def topic(created_ms, *ledgers):
-    info = ManagedLedgerInfo()
-    for ledger in ledgers:
-        info.ledger_info.add(ledger_id=ledger)
-    return StoredTopic(created_ms, info)
+    return StoredTopic(created_ms, ledger_list(*ledgers))
 
 
 def cursors(created_ms, *starts):

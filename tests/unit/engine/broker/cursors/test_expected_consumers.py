@@ -1,7 +1,5 @@
 """Consumers on the way from one broker to another."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_engine.broker.cursors import expected_consumers as module
 from readonly_engine.broker.cursors.consumers import LocalConsumer

@@ -1,7 +1,5 @@
 """How far an owner may delete: never a ledger that a cursor needs, stored or about to be."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

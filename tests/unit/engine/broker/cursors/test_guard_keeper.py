@@ -1,7 +1,5 @@
 """Guards of topics that no binding covers stay as they are: the operator may have removed them."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """When a guard has to move inside of a ledger: where the owner counts its backlog, or would delete it."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

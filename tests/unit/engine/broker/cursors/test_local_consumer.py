@@ -1,7 +1,5 @@
 """Requests of a consumer whose cursor is kept here."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 

@@ -1,11 +1,9 @@
 """Which broker of a pool has which partition of local cursors: brokers that share nothing but the members and the claims."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from readonly_engine.broker.cursors import local_cursors, topic_backend
@@ -13,14 +11,12 @@ from readonly_engine.broker.cursors.local_cursors import LocalCursors
 from readonly_engine.broker.cursors.partitions import topic_properties
 from readonly_engine.broker.cursors.store import CursorStoreError
 from readonly_engine.broker.cursors.topic_backend import TopicBackend
+from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.cursor_admin import PartitionedTopic
 from readonly_engine.owner.errors import OwnerUnavailableError
 
 from tests.support.waiting import until
-
-if TYPE_CHECKING:
-    from readonly_engine.broker.pool.claims import ClaimKey
 
 TOPIC = parse_topic_name("persistent://tenant/space/orders")
 PARTITIONS = 16

@@ -1,7 +1,5 @@
 """Whether a subscription that is new at its owner is a local one, and which questions that costs."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 

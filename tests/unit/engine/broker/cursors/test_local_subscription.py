@@ -1,7 +1,5 @@
 """Consumers of a Failover subscription learn which of them is active, when the acks of the former one have had time."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

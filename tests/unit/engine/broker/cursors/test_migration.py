@@ -1,7 +1,5 @@
 """Import and export against a model of the owner, ended at each of their requests and run again."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import asynccontextmanager
 from types import SimpleNamespace

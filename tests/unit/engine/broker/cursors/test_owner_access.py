@@ -1,7 +1,5 @@
 """Connections to owners of topics with local subscriptions: one attempt at a time, and none is kept without a consumer."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """Where local cursors are stored, and which broker has them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from random import Random
 

@@ -1,7 +1,5 @@
 """The store of local cursors: what is stored with which commit, and its end if cursors cannot be encoded."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

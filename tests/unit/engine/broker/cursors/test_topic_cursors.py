@@ -1,7 +1,5 @@
-from __future__ import annotations
-
+import random
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,9 +10,6 @@ from readonly_engine.topic.position import EARLIEST, Position, PositionRanges
 from readonly_engine.wire.cursor_records import PAGE
 
 from tests.support.examples import examples
-
-if TYPE_CHECKING:
-    import random
 
 TOPIC = "persistent://public/default/t"
 

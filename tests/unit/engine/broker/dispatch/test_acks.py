@@ -1,7 +1,5 @@
 """Acks of batches, message by message, as the owner takes them with acknowledgmentAtBatchIndexLevelEnabled and without."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

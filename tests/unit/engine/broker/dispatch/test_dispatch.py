@@ -1,7 +1,5 @@
 """The dispatchers against naive models, over every interleaving that hypothesis thinks of."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st

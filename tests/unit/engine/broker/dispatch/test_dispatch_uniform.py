@@ -1,7 +1,5 @@
 """Shared's short way must do what the long one does: the same entries to the same consumers, and the same accounts after it."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 
 from hypothesis import given

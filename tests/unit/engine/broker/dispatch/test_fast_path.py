@@ -1,7 +1,5 @@
 """The short way of consumers at the tail gives the same as the long one, or declines."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

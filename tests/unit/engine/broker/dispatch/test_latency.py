@@ -1,7 +1,5 @@
 """Latencies of a sample of entries, and nothing of an entry that is not sampled."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_engine.broker.dispatch.latency import MAX_SUMMED_S, LatencySampler
 

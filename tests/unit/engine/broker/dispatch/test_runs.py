@@ -1,7 +1,5 @@
 """Deliveries that go out in one piece."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_engine.broker.dispatch.consumer_state import ConsumerState, Delivery, split_runs
 

@@ -1,7 +1,5 @@
 """Shared: priorities, chunks of large messages, and messages whose time has not come."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_engine.broker.dispatch.consumer_state import ConsumerState
 from readonly_engine.broker.dispatch.cursor import CursorReplica

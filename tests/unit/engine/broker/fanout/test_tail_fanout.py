@@ -1,7 +1,5 @@
 """Consumers that get what is new together get what each would get alone."""
 
-from __future__ import annotations
-
 import socket
 from contextlib import closing
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import asyncio
 from contextlib import asynccontextmanager, closing
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Whether the owner or the pool serves a consumer for less."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_engine.broker.pool.cheaper import (
     FEW,

@@ -1,7 +1,5 @@
 """Two brokers and a store with sessions, all in memory, and time as an argument: who serves a subscription when."""
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 

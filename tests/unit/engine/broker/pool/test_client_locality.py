@@ -1,7 +1,5 @@
 """The locality that a client gives in its LOOKUP."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine.broker.pool.client_locality import (

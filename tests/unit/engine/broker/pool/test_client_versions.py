@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from readonly_engine.broker.pool.client_versions import restarts_sequence
 

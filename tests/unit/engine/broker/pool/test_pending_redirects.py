@@ -1,21 +1,16 @@
 """Who is on the way from one broker of a pool to another."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
+import pytest
 from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.broker.pool.pending_redirects import ARRIVAL_TIMEOUT_S, PendingRedirects
 from readonly_engine.broker.session import requests
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 from readonly_engine.wire.subscribe_info import SubscribeInfo
-
-if TYPE_CHECKING:
-    import pytest
 
 KEY = ClaimKey(parse_topic_name("orders"), "s")
 OTHER = ClaimKey(parse_topic_name("orders"), "t")

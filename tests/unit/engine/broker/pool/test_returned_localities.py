@@ -1,7 +1,5 @@
 """Localities that have members again."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine.broker.pool.returned_localities import MAX_ABSENT, STABLE_S, Period, ReturnedLocalities

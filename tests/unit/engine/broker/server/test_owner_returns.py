@@ -1,7 +1,5 @@
 """Consumers that go back to their owner when they are few."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from types import SimpleNamespace
@@ -121,18 +119,15 @@ def test_without_such_a_binding_no_consumer_is_looked_at(monkeypatch):
     assert broker.look(monkeypatch, CHECKS) == []
 
 
-def test_many_consumers_leave_turns_of_the_event_loop_to_others(monkeypatch):
+async def test_many_consumers_leave_turns_of_the_event_loop_to_others(monkeypatch):
     broker = Broker(*[ORDERS] * (3 * TURN_CONSUMERS))
     monkeypatch.setattr(owner_returns, "may_be_placed", lambda consumer: consumer.placeable)
     turns = []
 
-    async def run():
-        checking = asyncio.create_task(broker.returns.check())
-        while not checking.done():
-            turns.append(1)
-            await asyncio.sleep(0)
-
-    asyncio.run(run())
+    checking = asyncio.create_task(broker.returns.check())
+    while not checking.done():
+        turns.append(1)
+        await asyncio.sleep(0)
     assert len(turns) >= 3
 
 

@@ -1,7 +1,5 @@
 """What is written to a client: in order, past the transport and through it, on both event loops."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import asynccontextmanager
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """A client that creates very many consumers at once: some are being admitted, the others wait."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import asynccontextmanager
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Handshake, played: what a client sends goes in, what it is sent comes out. The CONNECTs are a real client's."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_engine import __version__
 from readonly_engine.broker.session.handshake import AuthAnswer, ConnectRequest, Handshake, takes_entry_metadata

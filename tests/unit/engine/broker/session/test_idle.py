@@ -1,7 +1,5 @@
 """Time since a client last needed the broker."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 
@@ -22,47 +20,41 @@ def test_idle_time_starts_with_the_last_need():
     assert idle.seconds(37.0, in_use=False) == 7
 
 
-def test_requests_and_consumers_need_the_broker_and_keep_alives_do_not(monkeypatch):
-    async def main():
-        now = [100.0]
-        monkeypatch.setattr(connection_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
-        client = SubscribingClient(monkeypatch)
-        connection, idle = client.connection, client.broker.idle
+async def test_requests_and_consumers_need_the_broker_and_keep_alives_do_not(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(connection_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    client = SubscribingClient(monkeypatch)
+    connection, idle = client.connection, client.broker.idle
 
-        def seconds():
-            return idle.seconds(now[0], in_use=connection.in_use)
+    def seconds():
+        return idle.seconds(now[0], in_use=connection.in_use)
 
-        assert seconds() == 100
-        connection.data_received(encode_command(BaseCommand(type=BaseCommand.PONG, pong=CommandPong())))
-        assert (seconds(), connection.in_use) == (100, False)
-        client.subscribes([1])
-        await asyncio.sleep(0)
-        assert (seconds(), connection.in_use) == (0, True)
-        client.admissions[1].set_result(None)
-        await asyncio.gather(*client.tasks)
-        now[0] = 200.0
-        assert (seconds(), connection.in_use) == (0, True)
-        now[0] = 300.0
-        client.closes(1, 2)
-        await asyncio.gather(*client.tasks)
-        await asyncio.sleep(0)
-        now[0] = 305.0
-        assert (seconds(), connection.in_use) == (5, False)
-
-    asyncio.run(main())
+    assert seconds() == 100
+    connection.data_received(encode_command(BaseCommand(type=BaseCommand.PONG, pong=CommandPong())))
+    assert (seconds(), connection.in_use) == (100, False)
+    client.subscribes([1])
+    await asyncio.sleep(0)
+    assert (seconds(), connection.in_use) == (0, True)
+    client.admissions[1].set_result(None)
+    await asyncio.gather(*client.tasks)
+    now[0] = 200.0
+    assert (seconds(), connection.in_use) == (0, True)
+    now[0] = 300.0
+    client.closes(1, 2)
+    await asyncio.gather(*client.tasks)
+    await asyncio.sleep(0)
+    now[0] = 305.0
+    assert (seconds(), connection.in_use) == (5, False)
 
 
-def test_a_client_that_is_lost_with_a_consumer_needed_the_broker_until_then(monkeypatch):
-    async def main():
-        now = [100.0]
-        monkeypatch.setattr(connection_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
-        client = SubscribingClient(monkeypatch)
-        nothing = SimpleNamespace(discard=lambda _: None, remove=lambda _: None, disconnect=lambda _: None)
-        for name in ("connections", "keep_alive", "half_open", "limits"):
-            setattr(client.broker, name, nothing)
-        for needed, last in ((False, 0.0), (True, 100.0)):
-            monkeypatch.setattr(type(client.connection), "in_use", needed)
-            client.connection.connection_lost(None)
-            assert client.broker.idle.seconds(100.0, in_use=False) == 100.0 - last
-
-    asyncio.run(main())
+async def test_a_client_that_is_lost_with_a_consumer_needed_the_broker_until_then(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(connection_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    client = SubscribingClient(monkeypatch)
+    nothing = SimpleNamespace(discard=lambda _: None, remove=lambda _: None, disconnect=lambda _: None)
+    for name in ("connections", "keep_alive", "half_open", "limits"):
+        setattr(client.broker, name, nothing)
+    for needed, last in ((False, 0.0), (True, 100.0)):
+        monkeypatch.setattr(type(client.connection), "in_use", needed)
+        client.connection.connection_lost(None)
+        assert client.broker.idle.seconds(100.0, in_use=False) == 100.0 - last

@@ -1,7 +1,5 @@
 """An ACK as long as a frame may be: it is applied completely, and others have their turns meanwhile."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Answers to lookups: the broker of the pool nearest to the client; source cluster and pool are played."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Names of topics and subscriptions at their bound, and above it."""
 
-from __future__ import annotations
-
 from operator import attrgetter
 from types import SimpleNamespace
 

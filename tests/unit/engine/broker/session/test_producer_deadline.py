@@ -1,7 +1,5 @@
 """An owner that does not answer PRODUCER, with everything around the producer played."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Refused SUBSCRIBEs are counted, and logged at a bounded rate and length."""
 
-from __future__ import annotations
-
 import logging
 
 from readonly_engine.broker.session.subscribe_refusals import LOG_S, MAX_CHARACTERS, SubscribeRefusals

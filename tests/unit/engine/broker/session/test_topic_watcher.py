@@ -1,7 +1,5 @@
 """A topic-list watcher between a client and a broker of the source cluster that goes away and comes back; both are scripted."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 

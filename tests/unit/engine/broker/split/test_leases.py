@@ -1,7 +1,5 @@
 """Coordinator and members of a split subscription, as a conversation over real chains, cursors and dispatchers."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

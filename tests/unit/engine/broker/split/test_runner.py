@@ -1,7 +1,5 @@
 """The shell of split subscriptions, with claims, the owner's cursor and connections between brokers played."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 
@@ -305,22 +303,19 @@ def test_who_may_be_a_member(state, name, error, text):
         found.coordinator(KEY, name)
 
 
-def test_a_new_part_of_a_broker_waits_for_the_end_of_the_former_one(monkeypatch):
+async def test_a_new_part_of_a_broker_waits_for_the_end_of_the_former_one(monkeypatch):
     monkeypatch.setattr(registry, "END_WAIT_S", 0.01)
     found = splits()
 
-    async def run():
-        await found.wait_ended(KEY, split=True)
-        never = asyncio.Event()
-        for ending, split in ((False, False), (True, False), (True, True)):
-            found._runners[KEY] = SimpleNamespace(ending=ending, wait_ended=never.wait)
-            with pytest.raises(OwnerUnavailableError, match="its leases have not ended; try again"):
-                await found.wait_ended(KEY, split=split)
-        found._runners[KEY].ending = False
-        await found.wait_ended(KEY, split=True)
-        found._runners[KEY].ending = True
-        await found.wait_all_ended()
+    await found.wait_ended(KEY, split=True)
+    never = asyncio.Event()
+    for ending, split in ((False, False), (True, False), (True, True)):
+        found._runners[KEY] = SimpleNamespace(ending=ending, wait_ended=never.wait)
         with pytest.raises(OwnerUnavailableError, match="its leases have not ended; try again"):
-            found.make(KEY, None, None)
-
-    asyncio.run(run())
+            await found.wait_ended(KEY, split=split)
+    found._runners[KEY].ending = False
+    await found.wait_ended(KEY, split=True)
+    found._runners[KEY].ending = True
+    await found.wait_all_ended()
+    with pytest.raises(OwnerUnavailableError, match="its leases have not ended; try again"):
+        found.make(KEY, None, None)

@@ -1,7 +1,5 @@
 """Sessions of two brokers of a pool, with the claim, the owner and the connections between them played: time is a number."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """What consumers leave of batches, as it stands in the metadata store."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

@@ -1,7 +1,5 @@
 """Synchronization of a cursor's copy with the owner's cursor."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from types import SimpleNamespace
@@ -19,11 +17,11 @@ from readonly_engine.broker.subscription.cursor_sync import (
 )
 from readonly_engine.owner.consumer_events import OwnerCursorState
 from readonly_engine.owner.errors import OwnerUnavailableError
-from readonly_engine.topic.chain import LedgerChain
 from readonly_engine.topic.compacted import CompactedChain
 from readonly_engine.topic.position import EARLIEST, Position
-from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
 from readonly_engine.wire.pulsar_pb2 import CommandAck
+
+from tests.support.ledgers import chain_of
 
 
 class OwnerConsumer:
@@ -148,12 +146,7 @@ class Million:
     """A topic of many entries in one ledger."""
 
     def __init__(self, entries):
-        self.chain = LedgerChain()
-        info = ManagedLedgerInfo()
-        info.ledger_info.add(ledger_id=1, entries=entries, timestamp=1)
-        info.ledger_info.add(ledger_id=2, timestamp=0)
-        self.chain.topic_changed(info)
-        self.chain.lac_advanced(2, 0)
+        self.chain = chain_of((1, entries), 2, lac=0)
         self.positions = [Position(2, 0)]
 
 

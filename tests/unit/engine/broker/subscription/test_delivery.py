@@ -1,7 +1,5 @@
 """The read loop of a subscription: its listeners, and entries that storage does not return."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 
@@ -18,15 +16,14 @@ from readonly_engine.broker.subscription.subscription import Subscription
 from readonly_engine.lease_guard import LeaseGuard
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.consumer_events import OwnerCursorState
-from readonly_engine.topic.chain import LedgerChain
 from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.position import Position
 from readonly_engine.topic.tail_batch import TailBatch
 from readonly_engine.wire.entry import Entry
-from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
 from readonly_engine.wire.message_pb2 import MessageMetadata
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
+from tests.support.ledgers import chain_of
 from tests.support.waiting import until
 
 TOPIC = parse_topic_name("persistent://public/default/orders")
@@ -74,11 +71,7 @@ class Log(Listeners):
 
     def __init__(self):
         super().__init__()
-        self.chain = LedgerChain()
-        info = ManagedLedgerInfo()
-        info.ledger_info.add(ledger_id=0)
-        self.chain.topic_changed(info)
-        self.chain.lac_advanced(0, 2)
+        self.chain = chain_of(0, lac=2)
 
     def defer_to_notification(self, _):
         return False

@@ -1,11 +1,10 @@
 """Markers and aborted messages are acked at the owner, whatever becomes of the consumer that reads them."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
+from readonly_engine.broker.consumer.served import ServedConsumer
 from readonly_engine.broker.dispatch.counters import Counters
 from readonly_engine.broker.dispatch.make import DispatchSettings, make_consumer_state
 from readonly_engine.broker.subscription.owner_keeper import OwnerKeeper
@@ -14,23 +13,17 @@ from readonly_engine.broker.subscription.subscription import Subscription
 from readonly_engine.lease_guard import LeaseGuard
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.consumer_events import OwnerCursorState
+from readonly_engine.owner.grouped_acks import GroupedAckSender
 from readonly_engine.owner.lease import OwnerLease
-from readonly_engine.topic.chain import LedgerChain
 from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.entry import Entry
-from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
 from readonly_engine.wire.message_pb2 import MarkerType, MessageMetadata
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck, CommandAckResponse, CommandSubscribe
 from readonly_engine.wire.subscribe_info import SubscribeInfo
 
+from tests.support.ledgers import chain_of
 from tests.support.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from readonly_engine.broker.consumer.served import ServedConsumer
-    from readonly_engine.owner.grouped_acks import GroupedAckSender
 
 TOPIC = parse_topic_name("persistent://public/default/orders")
 
@@ -51,11 +44,7 @@ class Log:
 
     def __init__(self) -> None:
         self.entries = [entry(0, MarkerType.TXN_ABORT), entry(1), entry(2, MarkerType.TXN_COMMIT)]
-        self.chain = LedgerChain()
-        info = ManagedLedgerInfo()
-        info.ledger_info.add(ledger_id=0)
-        self.chain.topic_changed(info)
-        self.chain.lac_advanced(0, 2)
+        self.chain = chain_of(0, lac=2)
 
     def listen(self, *_: object, **__: object) -> None: ...
 

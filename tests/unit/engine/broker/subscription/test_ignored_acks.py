@@ -1,7 +1,5 @@
 """Acks that an owner has answered and ignored."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Who has left a subscription, and whose last acks the owner may not have taken."""
 
-from __future__ import annotations
-
 import asyncio
 
 from readonly_engine.broker.subscription.leaving_consumers import LeavingConsumers

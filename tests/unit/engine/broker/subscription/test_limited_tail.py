@@ -1,7 +1,5 @@
 """Subscriptions at the tail of a topic on a cluster with transactions: together, and never before the owner."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import asynccontextmanager, closing
 from types import SimpleNamespace
@@ -17,16 +15,15 @@ from readonly_engine.lease_guard import LeaseGuard
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.net.direct_writer import NO_DESCRIPTOR
 from readonly_engine.owner.consumer_events import OwnerCursorState
-from readonly_engine.topic.chain import LedgerChain
 from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.position import Position
 from readonly_engine.topic.tail_notifier import TailNotifier
 from readonly_engine.topic.transactions import TopicTransactions
 from readonly_engine.wire.entry import Entry
-from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
 from readonly_engine.wire.message_pb2 import MessageMetadata
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
+from tests.support.ledgers import chain_of
 from tests.support.waiting import until
 
 TOPIC = parse_topic_name("persistent://public/default/orders")
@@ -41,11 +38,7 @@ class Log:
     topic = TOPIC
 
     def __init__(self):
-        self.chain = LedgerChain()
-        info = ManagedLedgerInfo()
-        info.ledger_info.add(ledger_id=0)
-        self.chain.topic_changed(info)
-        self.chain.lac_advanced(0, -1)
+        self.chain = chain_of(0, lac=-1)
         self.entries = []
         self.notifier = TailNotifier("the topic", self.chain, self.read)
         self.listen, self.unlisten = self.notifier.listen, self.notifier.unlisten

@@ -1,7 +1,5 @@
 """Owners that answer, fall silent and come back, with the clock and the connections played."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_engine.broker.subscription import owner_leases
 from readonly_engine.broker.subscription.owner_leases import OwnerLeases

@@ -1,7 +1,5 @@
 """Questions about cursors and topics, with the owner and the admin API played."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Acks in transactions against a model: what is acked, what is withheld, what comes back."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

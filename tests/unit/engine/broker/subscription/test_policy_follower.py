@@ -1,7 +1,5 @@
 """Policies that change while clients are connected: which topics hear of it, and how much is asked."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_engine.broker.subscription import policy_follower as module
 from readonly_engine.broker.subscription.policy_follower import PolicyFollower

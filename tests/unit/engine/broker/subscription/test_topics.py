@@ -1,7 +1,5 @@
 """How a consumer joins its subscription, with everything around it played."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """A subscription's acks in transactions, with the owner's log played."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 

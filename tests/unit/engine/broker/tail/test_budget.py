@@ -1,7 +1,5 @@
 """When the owner pushes, and how much."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

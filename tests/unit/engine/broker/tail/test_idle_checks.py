@@ -1,7 +1,5 @@
 """When a pushed topic is compared with its bookies."""
 
-from __future__ import annotations
-
 from readonly_engine.broker.tail.idle_checks import AFTER_S, ENDLESS_S, IdleChecks
 
 

@@ -1,7 +1,5 @@
 """Policies that leave the tail of a topic to bookies."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 

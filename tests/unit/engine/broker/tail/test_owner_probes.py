@@ -1,7 +1,5 @@
 """Probes of owners that push topics, with the time as an argument."""
 
-from __future__ import annotations
-
 import asyncio
 
 from readonly_engine.broker.tail import owner_probes as module

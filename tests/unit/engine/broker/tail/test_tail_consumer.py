@@ -1,7 +1,5 @@
 """The subscription that brings a topic's new entries, with the owner's connection and the log played."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from contextlib import asynccontextmanager

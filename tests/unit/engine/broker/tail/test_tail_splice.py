@@ -1,7 +1,5 @@
 """A splice and the usual way, with the same pushes and the same events: the same bytes for clients, and the same counts."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import random

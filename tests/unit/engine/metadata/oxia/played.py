@@ -1,10 +1,9 @@
 """A server of Oxia in memory, which answers after a random number of turns of the event loop, to try interleavings."""
 
-from __future__ import annotations
-
 import asyncio
+import random
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from readonly_engine.metadata.errors import MetadataUnavailableError
 from readonly_engine.metadata.oxia.channels import CLOSE_SESSION, CREATE_SESSION, KEEP_ALIVE, LIST, READ, WRITE
@@ -12,9 +11,6 @@ from readonly_engine.metadata.oxia.router import SessionEndedError
 from readonly_engine.metadata.oxia.shards import Shard, ShardMap
 from readonly_engine.metadata.oxia.store import OxiaStore
 from readonly_engine.wire import oxia_pb2 as wire
-
-if TYPE_CHECKING:
-    import random
 
 
 @dataclass

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import grpc
 import pytest
 from readonly_engine.metadata.oxia.errors import Failure, describe, kind_of

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from readonly_engine.metadata.oxia.index import WatchIndex
 from readonly_engine.wire.oxia_pb2 import NotificationBatch, NotificationType
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from readonly_engine.metadata.oxia.keys import children_range, own_parents, parent_of, partition_key, routing_key
 

@@ -1,26 +1,21 @@
 """A broker's records and leases while the cluster's metadata move to another store. Both stores are played."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from readonly_engine.metadata import migratable as module
 from readonly_engine.metadata.errors import MetadataUnavailableError, NotAdmittedError
+from readonly_engine.metadata.lease import SessionLease
 from readonly_engine.metadata.migratable import MigratableStore
 from readonly_engine.metadata.migration import FLAG_PATH
 from readonly_engine.metadata.store import Fence, Versioned
 
 from .played import Server, store_on
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from readonly_engine.metadata.lease import SessionLease
 
 CLAIM = "/pulsar-readonly/pools/p/claims/c"
 MEMBER = "/pulsar-readonly/pools/p/brokers/b"

@@ -1,7 +1,5 @@
 """Servers that a client of Oxia knows, to follow the shards when one of them is silent."""
 
-from __future__ import annotations
-
 from readonly_engine.metadata.oxia.router import MAX_SERVERS, Router
 from readonly_engine.wire.oxia_pb2 import ShardAssignments
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.metadata.oxia.shards import MAX_SHARDS, Shard, ShardMap, key_hash

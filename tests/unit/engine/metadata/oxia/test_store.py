@@ -1,20 +1,15 @@
 """Claims and registrations of Oxia under many interleavings."""
 
-from __future__ import annotations
-
 import asyncio
 import random
-from typing import TYPE_CHECKING
 
 import pytest
 from readonly_engine.metadata.errors import MetadataUnavailableError, NotAdmittedError
 from readonly_engine.metadata.oxia import store as module
+from readonly_engine.metadata.oxia.store import OxiaStore
 from readonly_engine.metadata.store import Fence
 
 from .played import Server, store_on
-
-if TYPE_CHECKING:
-    from readonly_engine.metadata.oxia.store import OxiaStore
 
 POOL = "/pulsar-readonly/pools/p"
 SEEDS = range(150)

@@ -1,7 +1,5 @@
 """A source cluster as the plans see it: a ConfigMap, a StatefulSet, brokers that take a while to start."""
 
-from __future__ import annotations
-
 import datetime as dt
 from dataclasses import dataclass, field, replace
 

@@ -1,7 +1,5 @@
 """What becomes of pools while the API server does not do what managing explicit LAC asks of it."""
 
-from __future__ import annotations
-
 import datetime as dt
 
 import pytest

@@ -1,7 +1,5 @@
 """What is read from the objects that explicit LAC is managed through, and what pools agree on."""
 
-from __future__ import annotations
-
 import copy
 import datetime as dt
 

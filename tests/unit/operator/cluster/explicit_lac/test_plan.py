@@ -1,7 +1,5 @@
 """Managing explicit LAC, step by step: what is done, what is not, and that nothing is done twice."""
 
-from __future__ import annotations
-
 import datetime as dt
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Trying explicit LAC: what counts as an answer."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Trying explicit LAC on a topic that a pool names, and by the health checks of owner brokers, against HTTP servers."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs, urlsplit

@@ -1,7 +1,5 @@
 """The manifest that grants what managing explicit LAC takes: that, and nothing else."""
 
-from __future__ import annotations
-
 import pathlib
 
 from readonly_operator.cluster.explicit_lac.controller import rights

@@ -1,7 +1,5 @@
 """A source cluster's admin API in memory, behind a real HTTP server: namespaces, topics, subscriptions, topics with cursors."""
 
-from __future__ import annotations
-
 import contextlib
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """The admin API that the tests ask."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.unit.operator.cluster.local_cursors.admin_world import AdminWorld

@@ -1,7 +1,5 @@
 """Requests to the admin API: redirects to the topic's owner, several hosts, missing things."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

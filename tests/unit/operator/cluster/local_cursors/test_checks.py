@@ -1,7 +1,5 @@
 """Checks of namespaces: requests, reports, and an operator without rights."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -1,7 +1,5 @@
 """A source cluster whose hosts accept connections and never answer delays the work at no other cluster."""
 
-from __future__ import annotations
-
 import datetime as dt
 import socket
 

@@ -1,7 +1,5 @@
 """Operator and engine give topics with cursors and guards the same names, and nothing else passes for a pool's own."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_engine.broker.cursors import partitions
 from readonly_engine.config import settings

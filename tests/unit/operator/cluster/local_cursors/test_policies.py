@@ -1,7 +1,5 @@
 """Policies and brokers' settings that do not allow local cursors, and the remedy."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_operator.cluster.cursor_limits import CAUGHT_UP, COMPACTION_SERVICE, NO_LIMITS, CursorLimits
 from readonly_operator.cluster.local_cursors.policies import PlannedTopic, has_limits, obstacles

@@ -1,7 +1,5 @@
 """Removal of guards and topics with cursors: what is removed, what stays, and what happens without an answer."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
