@@ -5,12 +5,7 @@ import json
 import pytest
 
 from devstack.errors import DevstackError
-from devstack.writer.registration import (
-    BOOKIES,
-    TIMEOUT_S,
-    unregistered,
-    wait_until_registered,
-)
+from devstack.writer.registration import BOOKIES, TIMEOUT_S, unregistered, wait_until_registered
 
 ID = "{}.pulsar-bookie.pulsar.svc.cluster.local:3181"
 

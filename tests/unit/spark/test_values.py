@@ -11,13 +11,7 @@ import pytest
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet
 from readonly_spark.values.decoder import ValueDecoder
 from readonly_spark.values.protobuf import message_class
-from readonly_spark.values.schema import (
-    Definition,
-    SchemaError,
-    ValueSchema,
-    parse_definition,
-    value_type,
-)
+from readonly_spark.values.schema import Definition, SchemaError, ValueSchema, parse_definition, value_type
 from readonly_spark.values.type_names import TypeNameError, arrow_type, spark_name
 
 ORDER = {

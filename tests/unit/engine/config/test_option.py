@@ -8,15 +8,7 @@ import pytest
 from readonly_engine.config.arguments import parser
 from readonly_engine.config.kinds import COUNT, FILE, LIMIT, SECONDS, SIZE, TEXT, write_size
 from readonly_engine.config.limits import DispatchRate
-from readonly_engine.config.option import (
-    _OTHER_NAMES,
-    ConfigError,
-    help_of,
-    keys_of,
-    option,
-    options_of,
-    read_options,
-)
+from readonly_engine.config.option import _OTHER_NAMES, ConfigError, help_of, keys_of, option, options_of, read_options
 from readonly_engine.config.settings import EngineConfig
 from readonly_engine.config.tiered import TieredConfig
 

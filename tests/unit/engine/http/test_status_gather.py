@@ -17,13 +17,7 @@ from readonly_engine.status.document import encode
 from readonly_engine.status.state import MemberState, ReasonCount, Relief
 from readonly_engine.status.view import View
 
-from tests.support.played_broker import (
-    STORES,
-    PlayedBroker,
-    PlayedSubscription,
-    played_consumer,
-    played_topic,
-)
+from tests.support.played_broker import STORES, PlayedBroker, PlayedSubscription, played_consumer, played_topic
 
 P = "persistent://public/default/"
 NOTHING = About()

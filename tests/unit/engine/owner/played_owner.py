@@ -12,12 +12,7 @@ from readonly_engine.owner.identity import Identity
 from readonly_engine.owner.identity_session import ConnectionTarget
 from readonly_engine.wire.commands import body_of, decode_command, encode_command
 from readonly_engine.wire.framing import FrameSplitter
-from readonly_engine.wire.pulsar_pb2 import (
-    BaseCommand,
-    CommandAck,
-    CommandGetLastMessageId,
-    CommandSubscribe,
-)
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck, CommandGetLastMessageId, CommandSubscribe
 
 LATEST = (1 << 63) - 1
 

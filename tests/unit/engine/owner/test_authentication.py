@@ -6,9 +6,7 @@ import pytest
 from readonly_engine.owner.directory import OwnerDirectory
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.owner.identity import Identity
-from readonly_engine.wire.pulsar_pb2 import (
-    ServerError,
-)
+from readonly_engine.wire.pulsar_pb2 import ServerError
 
 from tests.support.waiting import until
 from tests.unit.engine.owner.played_brokers import TOKEN, Client, Server, playing

@@ -8,13 +8,7 @@ from readonly_engine.owner.consumer import OwnerConsumer
 from readonly_engine.owner.directory import OwnerDirectory
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.owner.identity import Identity
-from readonly_engine.wire.pulsar_pb2 import (
-    BaseCommand,
-    CommandFlow,
-    CommandSeek,
-    CommandSubscribe,
-    CommandSuccess,
-)
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandFlow, CommandSeek, CommandSubscribe, CommandSuccess
 
 from tests.unit.engine.owner.played_owner import (
     Events,

@@ -9,11 +9,7 @@ from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.owner.grouped_acks import GroupedAckSender
 from readonly_engine.owner.identity import Identity
 from readonly_engine.topic.position import Position
-from readonly_engine.wire.pulsar_pb2 import (
-    BaseCommand,
-    CommandAck,
-    CommandAckResponse,
-)
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck, CommandAckResponse
 
 from tests.unit.engine.owner.played_owner import (
     Events,

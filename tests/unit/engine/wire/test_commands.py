@@ -15,11 +15,7 @@ from readonly_engine.wire.commands import (
     has_request_id,
 )
 from readonly_engine.wire.errors import MalformedFrameError
-from readonly_engine.wire.pulsar_pb2 import (
-    BaseCommand,
-    CommandLookupTopic,
-    CommandMessage,
-)
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandLookupTopic, CommandMessage
 
 FRAMES = sorted(
     path.stem for path in (Path(__file__).parents[1] / "golden").glob("*.txt") if path.stem.startswith(("bro", "cli"))

@@ -1,12 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from readonly_engine.broker.cursors.commits import (
-    COMPACT_BYTES,
-    COMPACT_FACTOR,
-    CommitSchedule,
-    CompactionSchedule,
-)
+from readonly_engine.broker.cursors.commits import COMPACT_BYTES, COMPACT_FACTOR, CommitSchedule, CompactionSchedule
 
 
 @pytest.mark.parametrize(("cost_s", "pause_s"), [(0.0, 0.0), (0.004, 0.08), (0.005, 0.1), (0.025, 0.1), (0.1, 0.4)])

@@ -1,10 +1,5 @@
 import pytest
-from readonly_engine.broker.cursors.local_requests import (
-    LocalRequest,
-    check_migratable,
-    check_not_local,
-    request_of,
-)
+from readonly_engine.broker.cursors.local_requests import LocalRequest, check_migratable, check_not_local, request_of
 from readonly_engine.owner.errors import OwnerRefusedError
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 

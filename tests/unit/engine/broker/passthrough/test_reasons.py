@@ -1,12 +1,6 @@
 from hypothesis import given
 from hypothesis import strategies as st
-from readonly_engine.broker.passthrough.reasons import (
-    ABSENT_S,
-    MIN_ABSENT_CHECKS,
-    RECURRENCE_S,
-    Reason,
-    ReasonTracker,
-)
+from readonly_engine.broker.passthrough.reasons import ABSENT_S, MIN_ABSENT_CHECKS, RECURRENCE_S, Reason, ReasonTracker
 from readonly_engine.metadata.topic_name import parse_topic_name
 
 TOPIC = parse_topic_name("a")

@@ -2,11 +2,7 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from readonly_engine.broker.pool.client_locality import (
-    MAX_LOCALITY_CHARS,
-    client_locality,
-    names_locality,
-)
+from readonly_engine.broker.pool.client_locality import MAX_LOCALITY_CHARS, client_locality, names_locality
 from readonly_engine.config.kinds import is_locality
 from readonly_engine.wire.pulsar_pb2 import CommandLookupTopic
 
