@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import time
+from contextlib import asynccontextmanager
 
 import pytest
 from readonly_engine.config.option import ConfigError
@@ -63,29 +64,23 @@ def by_check(findings):
     return found
 
 
-def play(scene, store=None, api=None, monkeypatch=None, **settings):
-    """Run a scene with a whole cluster on loopback."""
-
-    async def run():
-        served = api or AdminApi()
-        broker = await Server(b"").start()
-        async with served.serving() as url, old_bookie() as (host, port):
-            nodes = {
-                "/managed-ledgers/public/default/persistent/orders": topic_node(),
-                "/admin/policies/public/default": b"",
-                "/admin/partitioned-topics": b"",
-                "/ledgers/available/b": bookie_node(host, port),
-            }
-            held = store or MemoryStore({})
-            held.nodes |= nodes
-            monkeypatch.setattr("readonly_engine.doctor.clients.ClusterStores", lambda *_: MemoryStores(held))
-            config = config_of(service_url=broker.url, admin_url=url, **settings)
-            try:
-                return await asyncio.wait_for(scene(config), 30)
-            finally:
-                broker.close()
-
-    return asyncio.run(run())
+@asynccontextmanager
+async def played_cluster(monkeypatch, store=None, api=None):
+    """A whole cluster on loopback; yields a configuration with its addresses."""
+    broker = await Server(b"").start()
+    async with (api or AdminApi()).serving() as url, old_bookie() as (host, port):
+        held = store or MemoryStore({})
+        held.nodes |= {
+            "/managed-ledgers/public/default/persistent/orders": topic_node(),
+            "/admin/policies/public/default": b"",
+            "/admin/partitioned-topics": b"",
+            "/ledgers/available/b": bookie_node(host, port),
+        }
+        monkeypatch.setattr("readonly_engine.doctor.clients.ClusterStores", lambda *_: MemoryStores(held))
+        try:
+            yield config_of(service_url=broker.url, admin_url=url)
+        finally:
+            broker.close()
 
 
 def healthy_api() -> AdminApi:
@@ -103,14 +98,11 @@ def healthy_api() -> AdminApi:
     )
 
 
-def test_a_healthy_cluster(monkeypatch):
+async def test_a_healthy_cluster(monkeypatch):
     wanted = Subjects((ORDERS,), ("public/default",))
-
-    async def scene(config):
-        return await examine(config, wanted, 20, silent())
-
     store, api = MemoryStore({}), healthy_api()
-    found = play(scene, store, api, monkeypatch)
+    async with played_cluster(monkeypatch, store, api) as config:
+        found = await examine(config, wanted, 20, silent())
     assert worst(found) is not Result.FAIL, [one for one in found if one.result is Result.FAIL]
     checks = by_check(found)
     assert checks["service URL"] == ["ok"]
@@ -126,45 +118,35 @@ def test_a_healthy_cluster(monkeypatch):
     assert (store.closed, api.changes) == (True, 0)
 
 
-def test_a_store_that_is_away_leaves_the_other_checks(monkeypatch):
+async def test_a_store_that_is_away_leaves_the_other_checks(monkeypatch):
     from readonly_engine.metadata.errors import MetadataUnavailableError  # noqa: PLC0415
 
     store = MemoryStore({})
     store.failure = MetadataUnavailableError("no ZooKeeper answers")
-
-    async def scene(config):
-        return await examine(config, Subjects((ORDERS,), ("a/b",)), 20, silent())
-
-    checks = by_check(play(scene, store, healthy_api(), monkeypatch))
+    async with played_cluster(monkeypatch, store, healthy_api()) as config:
+        checks = by_check(await examine(config, Subjects((ORDERS,), ("a/b",)), 20, silent()))
     assert (checks["metadata store"], checks["bookies"]) == (["fail"], ["fail"])
     assert (checks["topic"], checks["namespace"]) == (["fail"], ["fail"])
     assert (checks["service URL"], checks["admin API"], checks["explicit LAC"]) == (["ok"], ["ok"], ["ok"])
 
 
-def test_the_whole_command_ends_in_time(monkeypatch):
+async def test_the_whole_command_ends_in_time(monkeypatch):
     store = MemoryStore({})
     store.slow = 60
-
-    async def scene(config):
+    async with played_cluster(monkeypatch, store, healthy_api()) as config:
         began = time.monotonic()
         found = await examine(config, Subjects((ORDERS,)), 1, silent())
-        return found, time.monotonic() - began
-
-    found, seconds = play(scene, store, healthy_api(), monkeypatch)
-    assert seconds < 20  # not 60
+        assert time.monotonic() - began < 20  # not 60
     assert by_check(found)["metadata store"] == ["fail"]
 
 
-def test_a_defect_of_one_check_does_not_hide_the_others(monkeypatch):
+async def test_a_defect_of_one_check_does_not_hide_the_others(monkeypatch):
     def broken(_config):
         raise RuntimeError("a defect")
 
     monkeypatch.setattr(examination, "observe_machine", broken)
-
-    async def scene(config):
-        return await examine(config, Subjects(), 20, silent())
-
-    found = play(scene, None, healthy_api(), monkeypatch)
+    async with played_cluster(monkeypatch, api=healthy_api()) as config:
+        found = await examine(config, Subjects(), 20, silent())
     (defect,) = [one for one in found if one.check == "machine"]
     assert (defect.result, defect.observed) == (Result.FAIL, "unexpected error: RuntimeError: a defect")
     assert by_check(found)["service URL"] == ["ok"]

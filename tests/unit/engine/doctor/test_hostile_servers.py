@@ -34,8 +34,16 @@ from readonly_engine.owner.directory import OwnerDirectory
 
 from tests.support.waiting import until
 from tests.unit.engine.doctor.played_cluster import AdminApi, MemoryStore, MemoryStores, config_of, topic_node
-from tests.unit.engine.doctor.test_command import healthy_api, play
-from tests.unit.engine.doctor.test_observe import CONFIGURATION, LEDGERS, NODES, ORDERS, clients_of, play_admin
+from tests.unit.engine.doctor.test_command import healthy_api, played_cluster
+from tests.unit.engine.doctor.test_observe import (
+    CONFIGURATION,
+    LEDGERS,
+    NODES,
+    ORDERS,
+    ask_admin_api,
+    clients_of,
+    clients_of_admin,
+)
 
 PATH = "persistent/public/default/orders"
 
@@ -54,59 +62,45 @@ PATH = "persistent/public/default/orders"
         {"subscriptions": {"s": {"type": ["Shared"]}}},
     ],
 )
-def test_statistics_of_another_shape(stats):
+async def test_statistics_of_another_shape(stats):
     api = AdminApi(**{f"{PATH}/internalStats": {}, f"{PATH}/stats": stats, f"{PATH}/entryFilters": ["x"]})
     api.answers[f"{PATH}/replication"] = "5"
-
-    async def scene(clients, _url):
+    async with clients_of_admin(api) as (clients, _):
         store = MemoryStore({f"{LEDGERS}/orders": topic_node(3)})
         (topic,) = await find_topics([ORDERS], MemoryStores(store).cluster, Deadline(5))
-        return await ask_about_topic(topic, clients.admin, "red", Deadline(5))
-
-    found = play_admin(scene, api)
+        found = await ask_about_topic(topic, clients.admin, "red", Deadline(5))
     assert found.state_failure is None
     assert set(found.direct) <= {"s"}
     assert (found.policies.entry_filters, found.policies.clusters) == ("", [])
 
 
 @pytest.mark.parametrize("clusters", [5, "abc", {"a": "b"}, True])
-def test_policies_of_another_shape(clusters):
+async def test_policies_of_another_shape(clusters):
     api = AdminApi(**{"namespaces/public/default": {"replication_clusters": clusters, "entryFilters": [1]}})
-
-    async def scene(clients, _url):
+    async with clients_of_admin(api) as (clients, _):
         (namespace,) = await find_namespaces(["public/default"], MemoryStores(MemoryStore(NODES)).cluster, Deadline(5))
-        return await ask_about_namespace(namespace, clients.admin, {"allowOverrideEntryFilters": "true"}, Deadline(5))
-
-    assert play_admin(scene, api).policies.clusters == []
+        allowed = {"allowOverrideEntryFilters": "true"}
+        found = await ask_about_namespace(namespace, clients.admin, allowed, Deadline(5))
+    assert found.policies.clusters == []
 
 
 @pytest.mark.parametrize("body", ["[" * 100_000, "[]", "nothing", '"x"', "9" * 5000])
-def test_a_configuration_that_is_none(body):
-    async def scene(clients, _url):
-        return await ask_admin_apis(clients, Deadline(5))
-
-    (answer,) = play_admin(scene, AdminApi(**{"brokers/configuration/runtime": body}))
+async def test_a_configuration_that_is_none(body):
+    answer = await ask_admin_api(AdminApi(**{"brokers/configuration/runtime": body}))
     assert (answer.failure, answer.version, answer.configuration) == (None, "4.0.8", None)
     assert answer.configuration_failure.kind is FailureKind.OTHER
 
 
-def test_an_answer_has_a_bound(monkeypatch):
+async def test_an_answer_has_a_bound(monkeypatch):
     monkeypatch.setattr(doctor_clients, "COMMAND_ANSWER_BYTES", 1000)
-
-    async def scene(clients, _url):
-        return await ask_admin_apis(clients, Deadline(5))
-
     for size, accepted in ((900, True), (1100, False)):
-        (answer,) = play_admin(scene, AdminApi(**{"brokers/configuration/runtime": {"a": "x" * size}}))
+        answer = await ask_admin_api(AdminApi(**{"brokers/configuration/runtime": {"a": "x" * size}}))
         assert (answer.configuration is not None) is accepted
     assert "more than 1000 bytes" in answer.configuration_failure.text
 
 
-def test_a_version_has_a_bound():
-    async def scene(clients, _url):
-        return await ask_admin_apis(clients, Deadline(5))
-
-    (answer,) = play_admin(scene, AdminApi(**{"brokers/version": "9" * 1_000_000}))
+async def test_a_version_has_a_bound():
+    answer = await ask_admin_api(AdminApi(**{"brokers/version": "9" * 1_000_000}))
     assert len(answer.version) <= 1024
     (found,) = version_findings({"http://a": answer.version})
     assert found.result is Result.WARN
@@ -114,7 +108,7 @@ def test_a_version_has_a_bound():
     assert found.result is Result.WARN
 
 
-def test_listed_brokers_that_are_no_addresses_are_not_asked(monkeypatch):
+async def test_listed_brokers_that_are_no_addresses_are_not_asked(monkeypatch):
     api = AdminApi(**{"brokers/configuration/runtime": CONFIGURATION})
     api.answers["brokers"] = [None, 5, {"a": 1}, ["b"], "", "me:word@127.0.0.1:1"]
     asked = []
@@ -124,12 +118,10 @@ def test_listed_brokers_that_are_no_addresses_are_not_asked(monkeypatch):
         asked.append(urls)
         return real(clients, *urls)
 
-    async def scene(clients, url):
+    async with clients_of_admin(api) as (clients, url):
         answers = await ask_admin_apis(clients, Deadline(5))
         monkeypatch.setattr(Clients, "admin_at", admin_at)
-        return await lac_intervals(clients, answers, Deadline(5)) == {url: 200}
-
-    assert play_admin(scene, api)
+        assert await lac_intervals(clients, answers, Deadline(5)) == {url: 200}
     assert asked == [("http://127.0.0.1:1",)]
 
 
@@ -200,7 +192,7 @@ async def test_silent_brokers_take_no_time_from_the_others(monkeypatch):
     assert found == {good: 200}
 
 
-def test_silent_brokers_leave_the_topics_their_time(monkeypatch):
+async def test_silent_brokers_leave_the_topics_their_time(monkeypatch):
     """The admin API may list brokers that this machine does not reach. A topic is examined beside them."""
     requests, silent = Requests(monkeypatch), SilentBroker()
     examined = asyncio.Event()
@@ -212,19 +204,15 @@ def test_silent_brokers_leave_the_topics_their_time(monkeypatch):
         return found
 
     monkeypatch.setattr(Examination, "_topics", examine_topics)
-
-    async def scene(config):
-        async with silent.serving() as address:
-            api.answers["brokers"] = [address] * MAX_CONCURRENT
-            progress = Progress(io.StringIO(), "doctor")
-            examining = asyncio.ensure_future(examine(config, Subjects((ORDERS,)), 60, progress))
-            await until(lambda: examined.is_set() or examining.done(), 8)  # the client gives up after 10 s
-            await until(lambda: len(silent.connections) == MAX_CONCURRENT)
-            requests.expire()
-            return await examining
-
     api = healthy_api()
-    found = {one.check: one for one in play(scene, None, api, monkeypatch)}
+    async with played_cluster(monkeypatch, api=api) as config, silent.serving() as address:
+        api.answers["brokers"] = [address] * MAX_CONCURRENT
+        progress = Progress(io.StringIO(), "doctor")
+        examining = asyncio.ensure_future(examine(config, Subjects((ORDERS,)), 60, progress))
+        await until(lambda: examined.is_set() or examining.done(), 8)  # the client gives up after 10 s
+        await until(lambda: len(silent.connections) == MAX_CONCURRENT)
+        requests.expire()
+        found = {one.check: one for one in await examining}
     assert (found["topic"].result, found["explicit LAC"].result) == (Result.OK, Result.OK)
 
 

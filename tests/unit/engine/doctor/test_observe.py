@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from contextlib import asynccontextmanager
 
 import pytest
 from readonly_engine.doctor.checks.failure import FailureKind
@@ -138,34 +139,31 @@ async def test_files_that_cannot_be_used_are_problems_and_nothing_is_asked_with_
 # Brokers and the admin API
 
 
-def play_brokers(scene, *good, **settings):
-    async def run():
-        server = await Server(*good).start()
-        clients = open_clients(config_of(service_url=server.url, **settings))
-        try:
-            return await asyncio.wait_for(scene(clients, server), 20)
-        finally:
-            await clients.close()
-            server.close()
+@asynccontextmanager
+async def played_broker(good, **settings):
+    """A broker that takes one token; yields clients of it, and itself."""
+    server = await Server(good).start()
+    clients = open_clients(config_of(service_url=server.url, **settings))
+    try:
+        yield clients, server
+    finally:
+        await clients.close()
+        server.close()
 
-    return asyncio.run(run())
 
-
-def test_a_handshake_with_a_token(tmp_path):
+async def test_a_handshake_with_a_token(tmp_path):
     (tmp_path / "token").write_text("right")
     settings = {"admin_token_file": str(tmp_path / "token")}
-
-    async def scene(clients, server):
-        return await shake_hands(clients, Deadline(5)), clients.credentials
-
-    (good,), credentials = play_brokers(scene, b"right", **settings)
-    assert (good.failure, good.protocol_version, credentials) == (None, 21, "token")
-    (wrong,), _ = play_brokers(scene, b"other", **settings)
+    async with played_broker(b"right", **settings) as (clients, _):
+        (good,) = await shake_hands(clients, Deadline(5))
+    assert (good.failure, good.protocol_version, clients.credentials) == (None, 21, "token")
+    async with played_broker(b"other", **settings) as (clients, _):
+        (wrong,) = await shake_hands(clients, Deadline(5))
     assert (wrong.failure.kind, wrong.failure.text) == (FailureKind.CREDENTIALS, "Failed to authenticate")
 
 
-def test_a_broker_that_is_away_and_one_that_is_silent():
-    async def scene(clients, server):
+async def test_a_broker_that_is_away_and_one_that_is_silent():
+    async with played_broker(b"") as (clients, server):
         server.close()
         (away,) = await shake_hands(clients, Deadline(5))
         silent = await asyncio.get_running_loop().create_server(asyncio.Protocol, "127.0.0.1", 0)
@@ -174,54 +172,50 @@ def test_a_broker_that_is_away_and_one_that_is_silent():
         (quiet,) = await shake_hands(open_clients(config_of(service_url=f"pulsar://127.0.0.1:{port}")), Deadline(0.8))
         silent.close()
         await asyncio.sleep(0.1)  # both ends close
-        return away, quiet, time.monotonic() - began
-
-    away, silent, seconds = play_brokers(scene, b"")
+        assert time.monotonic() - began < 9  # OwnerConnection alone waits for 10 s
     assert away.failure.kind is FailureKind.REFUSED
-    assert silent.failure.kind is FailureKind.TIMEOUT
-    assert seconds < 9  # OwnerConnection alone waits for 10 s
+    assert quiet.failure.kind is FailureKind.TIMEOUT
 
 
-def test_owners_are_looked_up_and_connected():
-    async def scene(clients, server):
+async def test_owners_are_looked_up_and_connected():
+    async with played_broker(b"") as (clients, server):
         (found,) = await look_up_owners([ORDERS], clients, Deadline(5))
         server.lookup.broker_service_url = "pulsar://127.0.0.1:1"
         (lost,) = await look_up_owners([ORDERS], clients, Deadline(5))
-        return found, lost, server.asked, server.url
-
-    found, lost, asked, url = play_brokers(scene, b"")
-    assert (found.topic, found.owner, found.failure) == (str(ORDERS), url, None)
+    assert (found.topic, found.owner, found.failure) == (str(ORDERS), server.url, None)
     assert lost.failure.kind is FailureKind.REFUSED
-    assert set(asked) == {"CONNECT", "LOOKUP"}
+    assert set(server.asked) == {"CONNECT", "LOOKUP"}
 
 
-def play_admin(scene, api, **settings):
-    async def run():
-        async with api.serving() as url:
-            clients = open_clients(config_of(admin_url=url, **settings))
-            try:
-                return await asyncio.wait_for(scene(clients, url), 20)
-            finally:
-                await clients.close()
-
-    found = asyncio.run(run())
+@asynccontextmanager
+async def clients_of_admin(api, **settings):
+    """Clients of an admin API that must not change anything."""
+    async with api.serving() as url:
+        clients = open_clients(config_of(admin_url=url, **settings))
+        try:
+            yield clients, url
+        finally:
+            await clients.close()
     assert api.changes == 0
-    return found
+
+
+async def ask_admin_api(api, **settings):
+    """The answer of one admin API."""
+    async with clients_of_admin(api, **settings) as (clients, _):
+        (answer,) = await ask_admin_apis(clients, Deadline(5))
+    return answer
 
 
 CONFIGURATION = {"bookkeeperExplicitLacIntervalInMills": "200", "clusterName": "a"}
 
 
-def test_the_admin_api_of_a_superuser():
+async def test_the_admin_api_of_a_superuser():
     api = AdminApi(**{"brokers/configuration/runtime": CONFIGURATION, "brokers": []})
-
-    async def scene(clients, url):
+    async with clients_of_admin(api) as (clients, url):
         (answer,) = await ask_admin_apis(clients, Deadline(5))
         before = await lac_intervals(clients, [answer], Deadline(5))
         api.answers["brokers"] = [url, "127.0.0.1:1", "[", ""]
-        return url, answer, before, await lac_intervals(clients, [answer], Deadline(5))
-
-    url, answer, before, after = play_admin(scene, api)
+        after = await lac_intervals(clients, [answer], Deadline(5))
     assert (answer.failure, answer.version, answer.configuration) == (None, "4.0.8", CONFIGURATION)
     assert answer.clock.date.endswith("GMT")
     assert answer.clock.sent <= answer.clock.received
@@ -229,19 +223,16 @@ def test_the_admin_api_of_a_superuser():
     assert after == {url.removeprefix("http://"): 200}
 
 
-def test_an_admin_api_that_refuses(tmp_path):
+async def test_an_admin_api_that_refuses(tmp_path):
     (tmp_path / "token").write_text("wrong")
-
-    async def scene(clients, _url):
-        answers = await ask_admin_apis(clients, Deadline(5))
-        return answers[0], await lac_intervals(clients, answers, Deadline(5))
-
     api = AdminApi()
     api.token = "right"
-    answer, intervals = play_admin(scene, api, admin_token_file=str(tmp_path / "token"))
-    assert (answer.failure.kind, intervals) == (FailureKind.CREDENTIALS, {})
+    async with clients_of_admin(api, admin_token_file=str(tmp_path / "token")) as (clients, _):
+        (answer,) = await ask_admin_apis(clients, Deadline(5))
+        assert await lac_intervals(clients, [answer], Deadline(5)) == {}
+    assert answer.failure.kind is FailureKind.CREDENTIALS
     assert "wrong" not in answer.failure.text
-    answer, _ = play_admin(scene, AdminApi(**{"brokers/configuration/runtime": 401}))
+    answer = await ask_admin_api(AdminApi(**{"brokers/configuration/runtime": 401}))
     assert (answer.failure, answer.configuration, answer.configuration_failure.kind) == (None, None, FailureKind.RIGHTS)
 
 
@@ -365,7 +356,7 @@ def consumers(*pools):
     return [{"address": "x", "metadata": {"pulsar-readonly.pool": pool} if pool else {}} for pool in pools]
 
 
-def test_state_and_policies_of_a_topic():
+async def test_state_and_policies_of_a_topic():
     stats = {
         "subscriptions": {
             "shared": {"type": "Shared", "consumers": consumers("", "red", "blue")},
@@ -383,15 +374,12 @@ def test_state_and_policies_of_a_topic():
             f"{path}/replication": ["a", "b"],
         }
     )
-
-    async def scene(clients, _url):
+    async with clients_of_admin(api) as (clients, _):
         store = MemoryStore({f"{LEDGERS}/orders": topic_node(3)})
         (topic,) = await find_topics([ORDERS], MemoryStores(store).cluster, Deadline(5))
         found = await ask_about_topic(topic, clients.admin, "red", Deadline(5))
         api.answers |= {f"{path}/internalStats": 401, f"{path}/entryFilters": 403}
-        return found, await ask_about_topic(topic, clients.admin, "red", Deadline(5))
-
-    found, refused = play_admin(scene, api)
+        refused = await ask_about_topic(topic, clients.admin, "red", Deadline(5))
     assert found.direct == {"shared": 2}
     assert (found.policies.entry_filters, found.policies.clusters, found.policies.problem) == ("f", ["a", "b"], "")
     assert (refused.state_failure.kind, refused.direct) == (FailureKind.RIGHTS, {})
