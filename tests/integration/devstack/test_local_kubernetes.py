@@ -21,7 +21,7 @@ from devstack.kube.cgroups import Cgroup
 from devstack.kube.kind import kind_usable
 from devstack.kube.layout import Layout, default_layout
 
-PROJECT = Path(__file__).resolve().parents[2]
+PROJECT = Path(__file__).resolve().parents[3]
 SYSCTLS = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops")
 
 pytestmark = pytest.mark.skipif(kind_usable(), reason="a Docker engine runs: clusters are kind's")
