@@ -214,7 +214,7 @@ def main(arguments: list[str]) -> int:
     if code == pytest.ExitCode.TESTS_FAILED and may_try_again(failed):
         sys.stdout.write(f"again, alone: {' '.join(failed)}\n")
         sys.stdout.flush()
-        command = [sys.executable, "-m", "pytest", *options, *failed]
+        command = [sys.executable, "-m", "pytest", "-m", own.marks, *options, *failed]
         code = subprocess.run(command, env=environment_of_tests(), check=False).returncode
         verdict = "failed again" if code else "passed alone, having failed beside the others"
         sys.stdout.write(f"{verdict}: {' '.join(failed)}\n")
