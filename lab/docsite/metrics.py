@@ -13,6 +13,7 @@ from readonly_engine.broker.dispatch.counters import Counters
 from readonly_engine.broker.dispatch.latency import LatencySampler
 from readonly_engine.broker.passthrough.reasons import Reason
 from readonly_engine.broker.pool.bindings import Bindings
+from readonly_engine.broker.replay.replay import Replay
 from readonly_engine.broker.server.broker import Broker
 from readonly_engine.http.backlog_age import BacklogAges
 from readonly_engine.http.bookie_metrics import BookieCollector
@@ -26,6 +27,8 @@ from readonly_engine.http.store_metrics import StoreCollector
 from readonly_engine.net.durations import Durations
 from readonly_engine.owner.durations import RequestDurations
 from readonly_engine.topic.cache import EntryCache
+from readonly_engine.topic.replay.clock import ReplayClock
+from readonly_engine.topic.replay.shared import SharedClock
 from readonly_operator import metrics as operator_metrics
 from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.kube.store import Store
@@ -39,6 +42,8 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
 UNITS: Final = {
+    "ended": "0 or 1",
+    "ratio": "seconds per second",
     "suspended": "0 or 1",
     "bindings": "0 or 1",
     "leader": "0 or 1",
@@ -172,6 +177,7 @@ def idle_broker() -> Broker:
         parts(refused={}),
         Bindings(),
         None,
+        replay=Replay(SharedClock(ReplayClock.started(0, None, 1.0, 0.0)), parts()),
     )
 
 

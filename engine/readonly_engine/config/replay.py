@@ -16,10 +16,13 @@ if TYPE_CHECKING:
 UNLIMITED: Final = math.inf
 UNLIMITED_WORD: Final = "unlimited"
 
+MILLENNIUM: Final = 2
+"""Thousands of the years that are no mistakes."""
+
 SPEED_RANGE: Final = (0.01, 1000.0)
 """Lowest and highest speed, besides unlimited."""
 
-_TIME: Final = r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?([Zz]|[+-]\d{2}:\d{2})"
+_TIME: Final = r"2\d{3}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?([Zz]|[+-]\d{2}:\d{2})"
 _SPEED: Final = r"\d{1,4}(\.\d{1,6})?"
 
 
@@ -51,7 +54,7 @@ def _read_time(value: object) -> int | None:
             made = datetime.fromisoformat(text.upper()) if re.fullmatch(_TIME, text) else None
         except ValueError:
             return None
-    if made is None or made.year < 2000 or made.year > 2999:
+    if made is None or made.year // 1000 != MILLENNIUM:
         return None
     return round(made.timestamp() * 1000)
 
@@ -112,13 +115,10 @@ def check_replay(replay: ReplaySettings | None, given: Mapping[str, Any]) -> Non
         raise ConfigError(
             f"replay-to: must be later than replay-from, {show_time(replay.begin_ms)}, not {show_time(replay.end_ms)}"
         )
-    for key, why in (
-        ("cursors", "a replay has cursors of its own"),
-        ("tail", "a replay reads from storage"),
+    for key, contradicting, why in (
+        ("cursors", ("owner",), "a replay has cursors of its own"),
+        ("tail", ("owner",), "a replay reads from storage"),
+        ("lookup-unbound", ("redirect", "proxy"), "a replay refuses topics that are not bound to it"),
     ):
-        if key in given:
-            raise ConfigError(f"{key} is given with replay-from: {why}; leave {key} out")
-    if given.get("lookup-unbound", "reject") != "reject":
-        raise ConfigError(
-            "lookup-unbound is given with replay-from: a replay refuses topics that are not bound to it; leave lookup-unbound out"
-        )
+        if given.get(key) in contradicting:
+            raise ConfigError(f"{key}: {given[key]} is not possible with replay-from: {why}; leave {key} out")

@@ -368,7 +368,6 @@ class EngineConfig(SourceClusterConfig):
             SPEED,
             "publish time that passes in each second of the replay: 1 for the original pace, unlimited for all messages at once; "
             "it counts for the first broker of the pool",
-            unit="seconds per second",
             field=NO_FIELD,
         ),
     )

@@ -15,6 +15,7 @@ from readonly_engine.broker.dispatch.counters import Counters
 from readonly_engine.broker.dispatch.latency import LATENCY_BOUNDS
 from readonly_engine.broker.passthrough.reasons import Reason
 from readonly_engine.http.exposition import SAMPLES_PER_PART, cumulative
+from readonly_engine.http.replay_metrics import replay_metrics
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
@@ -142,6 +143,8 @@ class BrokerCollector:
         for metric in await self._tails(slices):
             yield metric
         for metric in self._local_cursors():
+            yield metric
+        for metric in await replay_metrics(self._broker, slices):
             yield metric
         for metric in await self._pool(slices):
             yield metric

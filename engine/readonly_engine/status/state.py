@@ -40,6 +40,11 @@ class BrokerState:
         topics: topics with consumers here.
         subscriptions: subscriptions that this broker serves.
         claims: Shared and Key_Shared subscriptions that it has claimed.
+        replay_ms: publish time that the clock of a replay has reached, ms since the epoch; None without a replay.
+        replay_end_ms: last publish time of the replay; None for no end.
+        replay_speed: publish time that passes in a unit of time; 0 for all messages at once.
+        replay_paused: whether the clock stands still.
+        replay_behind_s: how far the slowest topic is behind the clock, in seconds of publish time.
     """
 
     url: str = ""
@@ -57,6 +62,11 @@ class BrokerState:
     topics: int = 0
     subscriptions: int = 0
     claims: int = 0
+    replay_ms: float | None = None
+    replay_end_ms: int | None = None
+    replay_speed: float = 1.0
+    replay_paused: bool = False
+    replay_behind_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Final
 
 MAX_NAME: Final = 300
@@ -69,6 +70,14 @@ def duration(seconds: float) -> str:
     if whole >= _MINUTE:
         return f"{whole // _MINUTE} min {whole % _MINUTE} s"
     return f"{whole} s"
+
+
+def time(ms: float) -> str:
+    """Return a time in UTC, of ms since the epoch; the number itself where it is out of range."""
+    try:
+        return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except (ValueError, OverflowError, OSError):
+        return f"{ms:g} ms"
 
 
 def _scaled(number: float, base: int, units: tuple[str, ...], space: str) -> str:

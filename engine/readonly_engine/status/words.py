@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from readonly_engine.status.state import BOOKIES, OWNER, RELAYED
+from readonly_engine.status.text import time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from readonly_engine.status.state import ReasonCount, SourceState, SubscriptionState
+    from readonly_engine.status.state import BrokerState, ReasonCount, SourceState, SubscriptionState
 
 TAILS: Final[Mapping[str, str]] = {
     OWNER: "The owner broker pushes each new entry once to this broker.",
@@ -50,6 +51,24 @@ def lac_text(source: SourceState) -> str:
     if not source.lac_explicit:
         return f"not observed in {source.lac_topics:,} topics; bookies show it after an entry without a successor"
     return f"observed in {source.lac_explicit:,} of {source.lac_topics:,} topics"
+
+
+def replay_text(broker: BrokerState) -> str:
+    """Return where the replay of a broker is, in a sentence; empty without a replay."""
+    if broker.replay_ms is None:
+        return ""
+    if broker.replay_paused:
+        pace = "paused"
+    elif not broker.replay_speed:
+        pace = "all messages at once"
+    else:
+        pace = f"{broker.replay_speed:g} times the original pace"
+    end = broker.replay_end_ms
+    last = (
+        "without an end" if end is None else f"ended at {time(end)}" if broker.replay_ms >= end else f"to {time(end)}"
+    )
+    behind = f"; the slowest topic is {broker.replay_behind_s:.1f} s behind" if broker.replay_behind_s >= 0.1 else ""
+    return f"at {time(broker.replay_ms)}, {pace}, {last}{behind}"
 
 
 def store_text(source: SourceState) -> str:

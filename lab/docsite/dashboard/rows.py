@@ -351,6 +351,17 @@ def _membership() -> PanelRow:
                  (total(of_brokers(names.LOCAL_PARTITIONS), *BY_POOL), f"{POOL}: partitions")],
             ),
             Panel(
+                "Replay lag",
+                "How far a replay's clock is behind the present, and the slowest topic behind that clock, in publish time.",
+                [(f"time() - max by (namespace, pool) ({of_brokers(names.REPLAY_CLOCK)})", f"{POOL}: behind the present"),
+                 (f"max by (namespace, pool) ({of_brokers(names.REPLAY_BEHIND)})", f"{POOL}: slowest topic behind the clock")], "s",
+            ),
+            Panel(
+                "Replay speed", "Speed of a replay's clock, 0 while it is paused, and whether the replay has ended.",
+                [(f"max by (namespace, pool) ({of_brokers(names.REPLAY_SPEED)})", f"{POOL}: speed"),
+                 (f"max by (namespace, pool) ({of_brokers(names.REPLAY_ENDED)})", f"{POOL}: ended")],
+            ),
+            Panel(
                 "Versions", "Processes of brokers and operators by version and commit.",
                 [(f"count by (namespace, pool, version, commit) ({of_brokers(names.BUILD)})", f"{POOL} {{{{version}}}} {{{{commit}}}}"),
                  (f"count by (version, commit) ({names.OPERATOR_BUILD})", "operator {{version}} {{commit}}")],

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from readonly_engine import __version__
 from readonly_engine.broker.tail.budget import PushTotals
+from readonly_engine.http.replay_metrics import behind_s
 from readonly_engine.http.status.listing import page_of
 from readonly_engine.http.status.rates import RecentRates
 from readonly_engine.http.status.slices import collected
@@ -16,6 +18,7 @@ from readonly_engine.metadata.errors import TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.status.addresses import status_url, without_user
 from readonly_engine.status.state import BrokerState, MemberState, Pages, ReasonCount, Relief, SourceState, Status
+from readonly_engine.topic.replay.clock import UNLIMITED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,7 +121,7 @@ class Gatherer:
             topics, pages = page_of(overview.topics, view.page)
             listed = await page.topics([(topic, served.get(topic), relayed.get(topic, ())) for topic in topics], pages)
         return Status(
-            broker=self._broker_state(overview.topic_count, overview.subscriptions),
+            broker=await self._with_replay(self._broker_state(overview.topic_count, overview.subscriptions), slices),
             members=() if view.summary else self.members(),
             member_count=len(broker.pool.members),
             source=self._source(overview),
@@ -215,6 +218,20 @@ class Gatherer:
             topics=topics,
             subscriptions=subscriptions,
             claims=len(broker.claim_store.held),
+        )
+
+    async def _with_replay(self, state: BrokerState, slices: Slices) -> BrokerState:
+        replay = self._broker.replay
+        if replay is None:
+            return state
+        clock, now_ms = replay.shared.clock, replay.shared.now_ms()
+        return replace(
+            state,
+            replay_ms=clock.position(now_ms),
+            replay_end_ms=clock.end_ms,
+            replay_speed=0.0 if clock.speed == UNLIMITED else clock.speed,
+            replay_paused=clock.paused,
+            replay_behind_s=await behind_s(self._broker, slices),
         )
 
     def _source(self, overview: _Overview) -> SourceState:

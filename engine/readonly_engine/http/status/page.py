@@ -127,6 +127,7 @@ def _broker(status: Status) -> Html:
         ("Pool uid", name(broker.pool_uid or "none")),
         ("Locality", name(broker.locality or "unknown")),
         ("Worker", text(worker)),
+        *((("Replay", text(words.replay_text(broker))),) if broker.replay_ms is not None else ()),
         ("Topics", text(count(broker.topics))),
         ("Subscriptions served here", text(count(broker.subscriptions))),
         ("Claimed subscriptions", text(count(broker.claims))),

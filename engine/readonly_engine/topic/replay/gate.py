@@ -66,6 +66,11 @@ class ReplayGate:
             self.size += entry.size
 
     @property
+    def newest_ms(self) -> int | None:
+        """The largest publish time so far; None before the first entry."""
+        return self._newest or None
+
+    @property
     def next_ms(self) -> int | None:
         """The publish time at which the next entry is due; None if none waits."""
         return self._waiting[0].publish_ms if self._waiting else None

@@ -100,6 +100,17 @@ class ReplayLog(TopicLog):
         """Wait until everything is readable that the clock had released at the opening of the log."""
         await await_shared(self._located)
 
+    @property
+    def behind_ms(self) -> float:
+        """Publish time by which the next entry is overdue, in ms; 0 while all due entries are readable."""
+        released, due = self._replay.released, self._gate.next_ms
+        if released == math.inf or self._following is None:
+            return 0.0
+        if due is None:
+            stored = self.chain.stored
+            due = self._gate.newest_ms if stored.readable(stored.at_or_after(self._following)) else None
+        return 0.0 if due is None else max(released - due, 0.0)
+
     async def position_at(self, publish_ms: float) -> Position:
         """Return the first stored entry of a publish time or a later one, released or not (`reading.position_at`).
 

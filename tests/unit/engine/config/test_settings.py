@@ -7,6 +7,7 @@ from readonly_engine.config.limits import DispatchRate, LimitSettings
 from readonly_engine.config.listeners import BindAddress, Urls
 from readonly_engine.config.option import ConfigError, keys_of
 from readonly_engine.config.reader import make_config, read_config_file
+from readonly_engine.config.replay import ReplaySettings
 from readonly_engine.config.settings import Cursors, EngineConfig, Tail, Unbound
 from readonly_engine.config.tiered import TieredConfig
 from readonly_engine.metadata.security import LoginScheme, NodeRights, StoreSecurity
@@ -142,10 +143,13 @@ bind-addresses: ["external:pulsar+ssl://0.0.0.0:6661"]
 peer-tls-trust-certificates: /run/tls/peers.pem
 topics: [orders, "persistent://a/b/.*"]
 bindings: /etc/bindings.yaml
-lookup-unbound: proxy
+lookup-unbound: reject
 tail: auto
 cursors: local
 cursor-partitions: 32
+replay-from: 2026-11-21T14:00:00Z
+replay-to: "2026-11-21T16:00:00.5+01:00"
+replay-speed: 2.5
 pool: red
 pool-uid: 3f0e
 locality: /zone-a/rack-1
@@ -208,9 +212,10 @@ unknown-keys: reject
         consumers_per_subscription=10,
         buffered_bytes=1 << 30,
     )
-    assert config.lookup_unbound is Unbound.PROXY
+    assert config.lookup_unbound is Unbound.REJECT
     assert config.tail is Tail.AUTO
     assert (config.cursors, config.cursor_partitions) == (Cursors.LOCAL, 32)
+    assert config.replay == ReplaySettings(1_795_269_600_000, 1_795_273_200_500, 2.5)
     assert (config.bindings, config.pool, config.cache_size) == (Path("/etc/bindings.yaml"), "red", 1 << 30)
     assert config.locality == "/zone-a/rack-1"
     assert config.locality_file == Path("/etc/pod/locality")
@@ -244,6 +249,8 @@ SERVICE_URL = "pulsar://HOST:PORT[,HOST:PORT...] or pulsar+ssl://HOST:PORT[,HOST
 ADMIN_URL = "http://HOST:PORT[,HOST:PORT...] or https://HOST:PORT[,HOST:PORT...]"
 LISTENER = "NAME:pulsar://HOST:PORT or NAME:pulsar+ssl://HOST:PORT"
 PLACE = "/RACK or /ZONE/RACK (as in pulsar-admin bookies set-bookie-rack)"
+A_TIME = "a time of this millennium with its zone, such as 2026-11-21T14:00:00Z or 2026-11-21T15:00:00+01:00"
+
 MALFORMED = {
     "metadata-store-url": (
         FORMS,
@@ -302,6 +309,15 @@ MALFORMED = {
     "tail": ("one of auto, bookies, owner", ["Auto", "both"]),
     "cursors": ("one of owner, local", ["Local", "both"]),
     "cursor-partitions": ("a number from 1 to 1024, best four for each broker of the pool", ["0", "1025", "many"]),
+    "replay-from": (
+        A_TIME,
+        ["2026-11-21", "2026-11-21T14:00:00", "1999-11-21T14:00:00Z", 5, "now"],
+    ),
+    "replay-to": (A_TIME, ["tomorrow", ""]),
+    "replay-speed": (
+        "a number from 0.01 to 1000, or unlimited",
+        ["0", 0.001, "1001", "-1", "fast", True, "nan", "1e3"],
+    ),
     "pool": ("a non-empty text", ["", 5]),
     "pool-uid": ("a non-empty text", [""]),
     "locality": (PLACE, ["rack-1", "/a//b"]),
@@ -330,6 +346,7 @@ INVALID = [
         for key, (right, values) in MALFORMED.items()
         for value in values
     ),
+    ("replay-from", "2026-13-21T14:00:00Z", f"must be {A_TIME}, not '2026-13-21T14:00:00Z'"),
     ("advertised-listeners", "pulsar://me:1", f"must be {LISTENER}, not 'pulsar://me:1'"),
     ("tiered-storage", {"buckets": "b"}, f"unknown key 'buckets'; the nearest is bucket; known are {TIERED_KEYS}"),
     ("tiered-storage", {"cache-size": "lots"}, "cache-size: must be a size such as 64MiB or 1GiB, not 'lots'"),
@@ -356,6 +373,50 @@ def test_an_invalid_value_is_shown_with_its_option_and_the_expected_form(key, va
     with pytest.raises(ConfigError) as error:
         make_config({**REQUIRED, key: value}, {})
     assert str(error.value) == f"{key} in the file of --config: {says}"
+
+
+BEGIN = "2026-11-21T14:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"replay-to": BEGIN}, "replay-from is missing: replay-to needs it"),
+        ({"replay-speed": "5"}, "replay-from is missing: replay-speed needs it"),
+        (
+            {"replay-from": BEGIN, "replay-to": BEGIN},
+            "replay-to: must be later than replay-from, 2026-11-21T14:00:00.000Z, not 2026-11-21T14:00:00.000Z",
+        ),
+        (
+            {"replay-from": BEGIN, "cursors": "owner"},
+            "cursors: owner is not possible with replay-from: a replay has cursors of its own; leave cursors out",
+        ),
+        (
+            {"replay-from": BEGIN, "tail": "owner"},
+            "tail: owner is not possible with replay-from: a replay reads from storage; leave tail out",
+        ),
+        (
+            {"replay-from": BEGIN, "lookup-unbound": "proxy"},
+            (
+                "lookup-unbound: proxy is not possible with replay-from: a replay refuses topics that are not bound to it; "
+                "leave lookup-unbound out"
+            ),
+        ),
+    ],
+)
+def test_options_that_contradict_a_replay_are_refused(given, says):
+    with pytest.raises(ConfigError) as error:
+        make_config({}, {**REQUIRED, **given})
+    assert str(error.value) == says
+
+
+def test_the_speed_of_a_replay_may_be_unlimited_and_is_that_of_the_messages_by_default():
+    replays = [
+        make_config({}, {**REQUIRED, "replay-from": BEGIN, **more}).replay
+        for more in ({}, {"replay-speed": "unlimited"})
+    ]
+    assert [one.speed for one in replays] == [1.0, float("inf")]
+    assert make_config({}, REQUIRED).replay is None
 
 
 def test_every_option_has_an_error():

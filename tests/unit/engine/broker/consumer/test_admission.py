@@ -50,6 +50,7 @@ class Broker:
 
     def __init__(self, bindings):
         self.unbound = Unbound.REDIRECT
+        self.replay = None
         self.bindings = bindings
         self.limits = SimpleNamespace(subscribe=lambda *_: "", leave=lambda *_: None)
         passthrough = SimpleNamespace(admit=self.passes_through, add=lambda _: None, pool="")

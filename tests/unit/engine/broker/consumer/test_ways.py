@@ -89,7 +89,7 @@ class Broker:
             release=lambda _: self.calls.append("claim"), is_valid=lambda _: True, suspended=True, serves=lambda _: True
         )
         self.pool = SimpleNamespace(members={PEER: Member(PEER)})
-        self.redirects = RedirectHistory()
+        self.redirects, self.replay = RedirectHistory(), None
         self.client = SimpleNamespace(
             services=self, identity=ANONYMOUS, writable=True, takes_entry_metadata=True, peer="10.0.0.7:1",
             address="10.0.0.7", client_version=version, tls=False, listener="", send=self.frames.append,

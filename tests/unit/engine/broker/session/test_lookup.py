@@ -34,6 +34,7 @@ class Client:
         self.services = SimpleNamespace(
             bindings=Bindings((from_patterns("b", [BOUND]),)),
             unbound=Unbound.REDIRECT,
+            replay=None,
             pool=SimpleNamespace(members={member.url: member for member in members}, name="p"),
             choose_broker=lambda *, tls, listener, locality: self.selector.choose(
                 members, tls=tls, listener=listener, locality=locality or "/a"

@@ -97,6 +97,7 @@ class Client:
         broker = SimpleNamespace(
             draining=False,
             subscribing=0,
+            replay=None,
             subscribe_refusals=SubscribeRefusals(),
             spawn=self.spawn,
             requests=requests,
