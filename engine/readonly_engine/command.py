@@ -20,6 +20,7 @@ PARTS = {
         "readonly_engine.subscriptions.command",
         "inspect and change subscriptions that a pool keeps itself",
     ),
+    "replay": ("readonly_engine.replays.command", "show and change the replays of a pool"),
     "export": ("readonly_spark.export.command", "export topics to Parquet, Delta or Iceberg with Apache Spark"),
     "operator": ("readonly_operator.command", "run the Kubernetes operator"),
 }

@@ -275,6 +275,11 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
     "how-to/rights.md": {
         "kubectl create rolebinding": local("kind: RoleBinding"),
     },
+    "how-to/replay.md": {
+        "pulsar-readonly serve": not_run("does not end by itself; tests/integration/test_replay.py has the options"),
+        "export": not_run("needs a replay that runs; tests/integration/test_replay.py runs the commands"),
+        "pulsar-readonly replay delete": not_run("tests/integration/test_replay.py runs it"),
+    },
     "how-to/runbooks.md": {
         "helm upgrade": local("runbook_url: https://docs.example.com/pulsar-readonly/latest/how-to/runbooks.html#"),
     },

@@ -41,6 +41,7 @@ BELOW = {
         "waiting",
     },
     "subscriptions": {"tool", "broker", "owner", "topic", "metadata", "wire", "config", "net"},
+    "replays": {"tool", "broker", "topic", "metadata", "config", "net"},
     "doctor": {"tool", "broker", "owner", "tiered", "bookkeeper", "metadata", "wire", "config", "net"},
     "sizing": {"tool", "doctor", "broker", "owner", "topic", "metadata", "config", "net", "status"},
     "status": set(),

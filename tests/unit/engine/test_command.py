@@ -26,7 +26,7 @@ def test_the_version(capsys):
 
 def test_an_unknown_command_is_named_with_those_that_there_are(capsys):
     assert main(["sevre", "--help"]) == 2
-    names = "demo, serve, wake, doctor, plan, top, topic, subscriptions, export, operator"
+    names = "demo, serve, wake, doctor, plan, top, topic, subscriptions, replay, export, operator"
     assert capsys.readouterr().err == f"pulsar-readonly: no command 'sevre'; there are {names}\n"
 
 
