@@ -154,7 +154,7 @@ def binding_keys() -> Iterable[list[str]]:
             "dispatch",
             _choices(Dispatch),
             Dispatch.SINGLE,
-            "Brokers that serve one Shared subscription whose cursor the owner keeps: one, or each its own consumers.",
+            "Brokers that serve one Shared or Key_Shared subscription whose cursor the owner keeps: one, or each its own consumers.",
         ),
         (
             "placement",

@@ -49,7 +49,7 @@ class KeysHost:
         self.cursor.load_acked_ranges(ranges_of(acked))
         self.dispatcher = LeasedKeyDispatcher(self.chain, self.cursor)
         self.acks = Acks()
-        self.member = KeyMember(name, self.dispatcher, self.acks)
+        self.member = KeyMember(name, self.dispatcher, self.cursor, self.acks)
         self.coordinator: KeyCoordinator | None = None
         self.name = name
 
@@ -225,6 +225,7 @@ def acked_here(host: KeysHost) -> int:
 def shift(host: KeysHost) -> None:
     """Let a tick pass. The coordinator renews its own lease in time."""
     if host.coordinator is not None:
+        host.coordinator.lost = 0
         for name, one in host.coordinator._members.items():
             if name != host.name:
                 one.until = max(one.until - TICK_S, LONG_AGO)

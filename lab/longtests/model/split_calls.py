@@ -56,6 +56,17 @@ class Acks:
         return Receipt(self, self.unanswered)
 
 
+class Demand:
+    """What a consumer can take, and its unacked messages."""
+
+    def __init__(self, consumer: ConsumerState) -> None:
+        self.consumer = consumer
+
+    def __call__(self) -> tuple[int, int]:
+        """Return both numbers."""
+        return max(self.consumer.permits, 0), self.consumer.unacked
+
+
 class SplitHost:
     """A broker with its consumer.
 
@@ -74,7 +85,7 @@ class SplitHost:
         self.consumer = ConsumerState(permits=PERMITS)
         self.dispatcher.add(self.consumer)
         self.acks = Acks()
-        self.member = Member(self.dispatcher, self.cursor, self.acks)
+        self.member = Member(self.dispatcher, self.cursor, self.acks, Demand(self.consumer))
         self.coordinator: Coordinator | None = None
         self.name = ""
 
@@ -170,7 +181,7 @@ def _report(host: SplitHost) -> Report | None:
     fresh = member.until >= NOW + LEASE_S and not member._connecting
     member._last = 0
     member._reported_at = NOW - 0.5 if fresh else -math.inf
-    found = member.report(NOW, max(host.consumer.permits, 0), host.consumer.unacked)
+    found = member.report(NOW)
     member._reported_at = member._check_at = -math.inf
     member._waits = False
     return found

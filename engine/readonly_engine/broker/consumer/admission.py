@@ -12,6 +12,7 @@ from readonly_engine.broker.consumer.passed_through import PassedThroughConsumer
 from readonly_engine.broker.consumer.proxied import ProxiedConsumer
 from readonly_engine.broker.consumer.relay_marks import marked_subscribe, relayed_by, split_member
 from readonly_engine.broker.consumer.route import (
+    CLAIMED_TYPES,
     AtOwner,
     CursorPlace,
     Local,
@@ -22,10 +23,11 @@ from readonly_engine.broker.consumer.route import (
     may_be_moved,
 )
 from readonly_engine.broker.consumer.served import OwnerKeptConsumer
-from readonly_engine.broker.consumer.split import MemberConsumer, SplitConsumer, check_version
+from readonly_engine.broker.consumer.split import MemberConsumer, SplitConsumer, check_member
 from readonly_engine.broker.cursors.local_requests import LocalRequest, check_not_local, request_of
 from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.broker.pool.unbound import reject_unbound
+from readonly_engine.broker.split.keys import why_indivisible
 from readonly_engine.clock import lease_time
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, ServerError
@@ -68,7 +70,7 @@ async def admit(
         cheaper = None if from_peer is not None else await cheaper_owner(client, placement, subscribe)
         if placement.split and await _needs_owner(client, placement, subscribe):
             placement = placement._replace(split=False)  # the broker with the claim passes the subscription through
-        if placement.bound and info.kind == CommandSubscribe.Shared:
+        if placement.bound and info.kind in CLAIMED_TYPES:
             await services.splits.wait_ended(ClaimKey(topic, info.name), split=placement.split)
         if placement.needs_claim and cheaper is None:
             local = placement.local
@@ -119,8 +121,8 @@ async def _admit_member(
 ) -> tuple[ClientConsumer, BaseCommand]:
     """Connect a member of a split subscription to the coordinator here; as `admit`."""
     services, info = client.services, SubscribeInfo.of(subscribe)
-    check_version(version)
-    services.splits.coordinator(ClaimKey(topic, info.name), name)
+    check_member(version, info.kind)
+    services.splits.coordinator(ClaimKey(topic, info.name), name, info.kind)
     if refusal := services.limits.subscribe(topic, info.name):
         raise OwnerUnavailableError(refusal)
     consumer = None
@@ -157,17 +159,18 @@ async def _place(client: ClientLink, topic: TopicName, subscribe: CommandSubscri
         return Placement(topic, info, bound, CursorPlace.POOL_BEFORE, request)
     if request is not None:
         check_not_local(subscribe)
-    return Placement(topic, info, bound, CursorPlace.OWNER, request, bound and _splits(services, topic, info))
+    split = bound and _splits(services, topic, subscribe, info)
+    return Placement(topic, info, bound, CursorPlace.OWNER, request, split)
 
 
-def _splits(services: Services, topic: TopicName, info: SubscribeInfo) -> bool:
+def _splits(services: Services, topic: TopicName, subscribe: CommandSubscribe, info: SubscribeInfo) -> bool:
     """Return whether every broker of the pool serves its own consumers of a bound subscription, whose cursor the owner has."""
-    return (
-        info.kind == CommandSubscribe.Shared
-        and info.durable
-        and services.splits_dispatch(topic, info.name)
-        and services.splits.allows(ClaimKey(topic, info.name))
-    )
+    if not (info.kind in CLAIMED_TYPES and info.durable and services.splits_dispatch(topic, info.name)):
+        return False
+    key = ClaimKey(topic, info.name)
+    if why := why_indivisible(subscribe):
+        services.splits.end_split(key, why)
+    return services.splits.allows(key)
 
 
 def _kept_by_pool(services: Services, topic: TopicName, info: SubscribeInfo) -> bool:

@@ -11,7 +11,8 @@ from readonly_engine.broker.consumer.served import OwnerKeptConsumer
 from readonly_engine.broker.consumer.stats import ConsumerFigures
 from readonly_engine.broker.passthrough.policy import add_pool_metadata
 from readonly_engine.broker.pool.claims import ClaimKey
-from readonly_engine.broker.split.codec import VERSION, decode_report
+from readonly_engine.broker.split.codec import VERSION
+from readonly_engine.broker.split.codecs import CODECS
 from readonly_engine.broker.split.links import CoordinatorLink, grant_frame, link_subscribe
 from readonly_engine.broker.split.runner import SINGLE_S
 from readonly_engine.broker.split.subscription import SplitSubscription
@@ -25,11 +26,11 @@ if TYPE_CHECKING:
     from readonly_engine.broker.consumer.route import Placement
     from readonly_engine.broker.consumer.services import Services
     from readonly_engine.broker.pool.claim_store import ClaimHandle
-    from readonly_engine.broker.split.leases import Grant
+    from readonly_engine.broker.split.machines import AnyGrant
     from readonly_engine.broker.split.runner import SplitRunner
     from readonly_engine.broker.subscription.subscriber import Subscriber
     from readonly_engine.broker.subscription.subscription import Subscription
-    from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandConsumerStatsResponse
+    from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandConsumerStatsResponse, CommandSubscribe
 
 
 class SplitConsumer(OwnerKeptConsumer):
@@ -43,7 +44,7 @@ class SplitConsumer(OwnerKeptConsumer):
         """Join the subscription on this broker, as ServedConsumer."""
         services, key = self.connection.services, ClaimKey(self.topic, self.info.name)
         make = partial(services.splits.make, key)
-        check = partial(_check_split, services, key)
+        check = partial(_check_split, services, key, self.info.kind)
         self.on_joined(await services.topics.join(self.topic, self, check, make), sent)
 
     def _exclusively_served(self, subscription: Subscription, claim: ClaimHandle | None) -> bool:  # noqa: ARG002
@@ -51,14 +52,16 @@ class SplitConsumer(OwnerKeptConsumer):
         return False
 
 
-def _check_split(services: Services, key: ClaimKey, subscription: Subscription) -> None:
+def _check_split(services: Services, key: ClaimKey, kind: CommandSubscribe.SubType, subscription: Subscription) -> None:
     """Check that a consumer may join a subscription as one of a split one.
 
     Raises:
-        OwnerUnavailableError: one broker serves it; the client must try again.
+        OwnerUnavailableError: one broker serves it, or consumers of another type; the client must try again.
     """
     if not isinstance(subscription, SplitSubscription):
         raise OwnerUnavailableError(f"the last consumers of {key.subscription} alone on this broker leave; try again")
+    if subscription.kind != kind:
+        raise OwnerUnavailableError(f"the last consumers of {key.subscription} of another type leave; try again")
     if subscription.runner.ending:
         raise OwnerUnavailableError(f"{key.subscription} of {key.topic} begins again on this broker; try again")
     if subscription.indivisible:
@@ -87,7 +90,7 @@ class MemberConsumer(ClientConsumer):
         self._name = name
         self._runner: SplitRunner | None = None
         services = connection.services
-        subscribe = link_subscribe(str(self.topic), self.info.name)
+        subscribe = link_subscribe(str(self.topic), self.info.name, self.info.kind)
         add_pool_metadata(subscribe, services.passthrough.pool)
         self.owner_consumer = OwnerConsumer(services.owners, connection.identity, subscribe, self, zero_permit=True)
 
@@ -128,7 +131,8 @@ class MemberConsumer(ClientConsumer):
     def on_answered(self) -> None:
         """Connect the member, which has the answer and sends its first report."""
         try:
-            runner = self.connection.services.splits.coordinator(ClaimKey(self.topic, self.info.name), self._name)
+            key = ClaimKey(self.topic, self.info.name)
+            runner = self.connection.services.splits.coordinator(key, self._name, self.info.kind)
         except (OwnerRefusedError, OwnerUnavailableError) as error:
             self.end(str(error))
             return
@@ -150,9 +154,9 @@ class MemberConsumer(ClientConsumer):
 
     # MemberLink
 
-    def grant(self, grant: Grant) -> None:
+    def grant(self, grant: AnyGrant) -> None:
         """Send a grant."""
-        self.connection.send(grant_frame(self.consumer_id, grant))
+        self.connection.send(grant_frame(self.consumer_id, grant, CODECS[self.info.kind]))
 
     def end(self, why: str) -> None:
         """Close the connection; the member must begin again."""
@@ -172,7 +176,7 @@ class MemberConsumer(ClientConsumer):
         """
         if len(command.ack.properties) != 1 or command.ack.message_id:
             raise MalformedFrameError("ACK of a member of a split subscription: not a report alone")
-        report = decode_report(command.ack.properties[0].key)
+        report = CODECS[self.info.kind].decode_report(command.ack.properties[0].key)
         if self._runner is not None:
             self._runner.reported(self._name, self, report)
 
@@ -189,14 +193,18 @@ class MemberConsumer(ClientConsumer):
         """Ignore it: its consumer on the owner was for the authorization only."""
 
 
-def check_version(version: str) -> None:
-    """Check that a member speaks this broker's version of reports and grants.
+def check_member(version: str, kind: CommandSubscribe.SubType) -> None:
+    """Check that a member speaks this broker's version of reports and grants, and of a type that can be split.
 
     Raises:
         OwnerRefusedError: it does not.
     """
+    why = ""
     if version != str(VERSION):
         why = f"version {version!r} of the leases of split subscriptions, this broker has {VERSION}"
+    elif kind not in CODECS:
+        why = f"a member of a split subscription of type {kind}, only Shared and Key_Shared are split"
+    if why:
         raise OwnerRefusedError(ServerError.NotAllowedError, why)
 
 
@@ -215,6 +223,6 @@ def connect_to_coordinator(services: Services, consumer: Subscriber, url: str, r
     assert isinstance(consumer, ClientConsumer)
     member = services.pool.members.get(url)
     peer_url = services.owners.peer_url(url, "" if member is None else member.tls_url)
-    subscribe = link_subscribe(str(consumer.topic), consumer.info.name)
+    subscribe = link_subscribe(str(consumer.topic), consumer.info.name, consumer.info.kind)
     mark_member(subscribe, services.pool.url, VERSION)
     return CoordinatorLink(services.owners, consumer.connection.identity, subscribe, peer_url, runner)

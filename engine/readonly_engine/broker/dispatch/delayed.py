@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from readonly_engine.topic.position import Position
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 LOOK_AHEAD = 50_000
 """Tracked entries at which reads pause until one is due, if all entries were in the order of their times. Then the next ones are
@@ -74,6 +74,12 @@ class DelayedDeliveryTracker:
             yield Position(ledger_id, entry_id), slot
         if not heap:
             self._highest, self._in_order = 0, True
+
+    def keep(self, wanted: Callable[[DelayedEntry], bool]) -> None:
+        """Remove all other entries."""
+        if self.heap:
+            self.heap = [entry for entry in self.heap if wanted(entry)]
+            heapq.heapify(self.heap)
 
     def clear(self) -> None:
         """Remove all entries."""

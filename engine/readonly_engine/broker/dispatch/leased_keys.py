@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Protocol
 
 from readonly_engine.broker.dispatch.key_selectors import RANGE, RING_POINTS
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 ALL_SLOTS: Final = (1 << RANGE) - 2
 """Every slot as bits: slot 0 is not used."""
+
+NO_PART: Final = 255
+"""Part of a slot without a consumer."""
 
 
 class RingConsumer(Protocol):
@@ -46,15 +50,14 @@ class ConsistentHashRing:
     def __init__(self, consumers: Sequence[RingConsumer]) -> None:
         at: dict[int, int] = {}
         for number, consumer in enumerate(consumers):
-            for point in range(RING_POINTS):
-                name = f"{consumer.name}\0{consumer.index}\0{point}"
-                at.setdefault(self.slot(key_hash(name.encode())), number)
+            for point in _points(consumer.name, consumer.index):
+                at.setdefault(point, number)
         self._points = sorted(at)
         self._numbers = [at[point] for point in self._points]
 
     def slot(self, hash_: int) -> int:
         """Return the slot of a key's hash."""
-        return hash_ % (RANGE - 1) + 1
+        return _slot(hash_)
 
     def number(self, slot: int) -> int:
         """Return the number of the consumer of a slot; -1 without consumers."""
@@ -68,16 +71,22 @@ class ConsistentHashRing:
 
         Args:
             number_of: the part of each consumer.
-            count: number of parts.
+            count: number of parts, at most NO_PART.
         """
-        found = [0] * count
+        parts = bytearray([NO_PART]) * RANGE
         lower = 0
         for point, number in zip(self._points, self._numbers, strict=True):
-            found[number_of[number]] |= (1 << (point + 1)) - (1 << (lower + 1))
+            parts[lower + 1 : point + 1] = bytes([number_of[number]]) * (point - lower)
             lower = point
         if self._points:
-            found[number_of[self._numbers[0]]] |= (1 << RANGE) - (1 << (lower + 1))
-        return found
+            parts[lower + 1 :] = bytes([number_of[self._numbers[0]]]) * (RANGE - 1 - lower)
+        parts.reverse()  # the digits of a number, highest slot first
+        return [int(parts.translate(_digits(number)), 2) for number in range(count)]
+
+
+def _digits(number: int) -> bytes:
+    """Return a table for `translate`: 1 for a part, 0 for others."""
+    return b"0" * number + b"1" + b"0" * (255 - number)
 
 
 class LocalSelector:
@@ -92,9 +101,12 @@ class LocalSelector:
         self._ring = ring
         self._local = local
 
+    def __len__(self) -> int:
+        return len(self._local)
+
     def slot(self, hash_: int) -> int:
         """Return the slot of a key's hash."""
-        return self._ring.slot(hash_)
+        return _slot(hash_)
 
     def add(self, consumer: ConsumerState) -> None:
         """Ignore it: another broker puts consumers on the ring."""
@@ -111,7 +123,11 @@ class LocalSelector:
 class LeasedKeyDispatcher(KeySharedDispatcher):
     """Dispatches the entries of those slots that this broker may serve, and passes over all others.
 
-    Gained slots are read again from the first unacked entry on: their former broker has dispatched an unknown part.
+    Gained slots are read again from the first unacked entry on: their former broker has dispatched an unknown part. The limit of
+    unacked messages of the subscription is divided by the number of consumers on each broker.
+
+    Attributes:
+        indivisible: whether one broker must serve the subscription alone, because of acks in transactions or of parts of batches.
     """
 
     def __init__(
@@ -123,23 +139,37 @@ class LeasedKeyDispatcher(KeySharedDispatcher):
         delayed: bool = True,
         look_ahead: LookAhead = DEFAULT_LOOK_AHEAD,
     ) -> None:
-        super().__init__(chain, cursor, limits._replace(subscription=0), delayed=delayed, look_ahead=look_ahead)
+        super().__init__(chain, cursor, limits, delayed=delayed, look_ahead=look_ahead)
+        self.indivisible = False
+        self._whole_limits = limits
+        self._share = (1, 1)
         self._selector = LocalSelector(ConsistentHashRing(()), {})
         self._served = _bitmap(0)
         self._gained = _bitmap(0)  # slots that are read again up to `_read_before`
         self._read_before = self._next
 
+    def follow(self, limits: UnackedLimits, *, delayed: bool) -> None:
+        """Apply policies that have changed; of the limit of the subscription, the part of this broker's consumers."""
+        self._whole_limits = limits
+        here, all_ = self._share
+        share = max(limits.subscription * here // all_, 1) if limits.subscription and all_ else limits.subscription
+        super().follow(limits._replace(subscription=share), delayed=delayed)
+
     # Slots
 
-    def assign(self, ring: LocalSelector, slots: int) -> None:
+    def assign(self, ring: LocalSelector, slots: int, consumers: int) -> None:
         """Serve these slots only, by a new ring. Pending entries of others stay pending.
 
         Args:
             ring: the consumers.
             slots: the slots as bits, none of which was gained.
+            consumers: number of consumers on all brokers.
         """
         self._selector = ring
         self._served = _bitmap(slots)
+        self._share = (len(ring), consumers)
+        self.follow(self._whole_limits, delayed=self._delays_enabled)
+        self._delayed.keep(lambda entry: bool(self._serves(entry.slot)))
         for position in [position for position, slot in self._waiting.items() if not self._serves(slot)]:
             self._remove_waiting(position)
         self._reassign_waiting()
@@ -201,6 +231,16 @@ class LeasedKeyDispatcher(KeySharedDispatcher):
             self._redeliveries.pop(position, None)
         elif position not in self._slots:
             super()._replay(position, slot)
+
+
+def _slot(hash_: int) -> int:
+    return hash_ % (RANGE - 1) + 1
+
+
+@lru_cache(maxsize=2_000)
+def _points(name: str, index: int) -> tuple[int, ...]:
+    """Return the points of a consumer on the ring. They are kept: a change of one consumer makes the ring of all again."""
+    return tuple(_slot(key_hash(f"{name}\0{index}\0{point}".encode())) for point in range(RING_POINTS))
 
 
 def _bitmap(slots: int) -> bytes:

@@ -61,12 +61,12 @@ class Lifecycle(StrEnum):
 
 
 class Dispatch(StrEnum):
-    """Brokers of the pool that serve one Shared subscription whose cursor the owner keeps."""
+    """Brokers of the pool that serve one Shared or Key_Shared subscription whose cursor the owner keeps."""
 
     SINGLE = "Single"
     """One, to which the others redirect or relay their consumers."""
     SPLIT = "Split"
-    """Each serves its own consumers. One leases the entries to all."""
+    """Each serves its own consumers. One leases the entries or keys to all."""
 
 
 class Placing(StrEnum):
@@ -258,7 +258,7 @@ class Bindings:
         return None if first is None else first.cursors
 
     def dispatch_of(self, topic: TopicName, subscription: str) -> Dispatch:
-        """Return the brokers that serve a Shared subscription: Split if one of its bindings says so."""
+        """Return the brokers that serve a Shared or Key_Shared subscription: Split if one of its bindings says so."""
         split = any(one.dispatch is Dispatch.SPLIT and one.names(subscription) for one in self.covering(topic))
         return Dispatch.SPLIT if split else Dispatch.SINGLE
 

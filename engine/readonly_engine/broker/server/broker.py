@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from readonly_engine.background import run_forever
 from readonly_engine.broker.consumer.exclusives import ExclusiveConsumers
+from readonly_engine.broker.consumer.route import CLAIMED_TYPES
 from readonly_engine.broker.consumer.split import connect_to_coordinator
 from readonly_engine.broker.cursors.local_cursors import WHOLE_PARTITION
 from readonly_engine.broker.pool.bindings import Bindings, BindingsError, Dispatch, load_bindings
@@ -27,6 +28,7 @@ from readonly_engine.broker.session.connection import ClientConnection
 from readonly_engine.broker.session.idle import IdleClock
 from readonly_engine.broker.session.request_quota import RequestQuota
 from readonly_engine.broker.session.subscribe_refusals import SubscribeRefusals
+from readonly_engine.broker.split.keys import why_indivisible
 from readonly_engine.broker.split.registry import SplitSubscriptions
 from readonly_engine.broker.subscription.owner_leases import OwnerLeases
 from readonly_engine.broker.subscription.pause import Pause
@@ -39,7 +41,6 @@ from readonly_engine.net.interfaces import local_hosts
 from readonly_engine.net.keep_alive import KeepAlive
 from readonly_engine.net.tls_listener import TlsListener
 from readonly_engine.net.write_coalescer import WriteCoalescer
-from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 if TYPE_CHECKING:
     import ssl
@@ -251,7 +252,7 @@ class Broker:
         return (self.bindings.cursors_of(topic, subscription) or self._cursors) is Cursors.LOCAL
 
     def splits_dispatch(self, topic: TopicName, subscription: str) -> bool:
-        """Return whether the bindings let several brokers of the pool serve a Shared subscription."""
+        """Return whether the bindings let several brokers of the pool serve a subscription."""
         return self.bindings.dispatch_of(topic, subscription) is Dispatch.SPLIT
 
     def choose_broker(self, *, tls: bool, listener: str, locality: str) -> Member | None:
@@ -325,9 +326,14 @@ class Broker:
         topic, info = consumer.topic, consumer.info
         if reason := consumer.misplaced(keeps_cursor=self.keeps_cursors(topic, info.name)):
             return reason
-        if info.kind == CommandSubscribe.Shared and info.durable and consumer.subscription is not None:
-            allowed = consumer.subscription.at_owner and self.splits.allows(ClaimKey(topic, info.name))
-            if consumer.split != (allowed and self.splits_dispatch(topic, info.name)):
+        if info.kind in CLAIMED_TYPES and info.durable and consumer.subscription is not None:
+            split = (
+                self.splits_dispatch(topic, info.name)
+                and consumer.subscription.at_owner
+                and self.splits.allows(ClaimKey(topic, info.name))
+                and not why_indivisible(consumer.subscribe_command)
+            )
+            if consumer.split != split:
                 return "the dispatch of the subscription has changed"
         return ""
 

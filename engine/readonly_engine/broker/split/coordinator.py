@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from readonly_engine.broker.split.leases import (
     LEASE_S,
-    MAX_MEMBERS,
     MAX_RANGES,
     MAX_WANTED,
     RUN_ENTRIES,
@@ -22,6 +21,7 @@ from readonly_engine.broker.split.leases import (
     ranges_of,
     runs_of,
 )
+from readonly_engine.broker.split.member_leases import MemberLeases, MemberState
 from readonly_engine.topic.position import Position, PositionRanges
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class _Member:
+class _Member(MemberState):
     """A member as the coordinator knows it.
 
     Attributes:
@@ -39,21 +39,15 @@ class _Member:
         wanted: number of entries that it can take.
         unacked: its number of delivered unacked messages, with the entries that were leased since it counted.
         granted: number of entries that were leased to it on this connection.
-        until: end of its lease.
-        answered: number of its last report.
-        connected: whether it can get leases.
     """
 
     held: PositionRanges = field(default_factory=PositionRanges)
     wanted: int = 0
     unacked: int = 0
     granted: int = 0
-    until: float = 0.0
-    answered: int = 0
-    connected: bool = True
 
 
-class Coordinator:
+class Coordinator(MemberLeases[_Member]):
     """Leases the entries of one subscription.
 
     Args:
@@ -61,20 +55,16 @@ class Coordinator:
         chain: the topic's ledgers.
         cursor: the cursor, as the owner has it, with the acks of all members.
         max_unacked: limit of delivered unacked messages of the subscription; 0 for none.
-
-    Attributes:
-        epoch: as above.
-        lost: number of members whose leases have ended without a word.
     """
 
+    indivisible = False
+
     def __init__(self, epoch: int, chain: LedgerChain, cursor: CursorReplica, max_unacked: int = 0) -> None:
-        self.epoch = epoch
-        self.lost = 0
+        super().__init__(epoch)
         self._chain = chain
         self._cursor = cursor
         self._max_unacked = max_unacked or sys.maxsize
         self._blocked = False
-        self._members: dict[str, _Member] = {}
         self._served = ""
         self._next = cursor.first_unacked()
         self._free = PositionRanges()
@@ -82,31 +72,17 @@ class Coordinator:
         self._unknown = PositionRanges()
         self._refreshing = PositionRanges()
 
-    @property
-    def members(self) -> list[str]:
-        """The members that are connected."""
-        return [name for name, member in self._members.items() if member.connected]
-
     def follow(self, max_unacked: int) -> None:
         """Apply a limit of unacked messages that has changed; 0 for none."""
         self._max_unacked = max_unacked or sys.maxsize
 
     # Members
 
-    def join(self, name: str, now: float) -> bool:
-        """Add a member, or connect it again; its report with all entries that it has must follow.
+    def _new_member(self) -> _Member:
+        return _Member()
 
-        Returns:
-            False if there are too many.
-        """
-        member = self._members.get(name)
-        if member is None:
-            if len(self._members) >= MAX_MEMBERS:
-                return False
-            member = self._members[name] = _Member()
-        member.connected, member.wanted, member.answered, member.granted = True, 0, 0, 0
-        member.until = max(member.until, now + LEASE_S)
-        return True
+    def _on_joined(self, member: _Member) -> None:
+        member.wanted = member.granted = 0
 
     def report(self, name: str, report: Report, now: float) -> bool:
         """Handle a report.
@@ -119,8 +95,8 @@ class Coordinator:
         Returns:
             False if it is for another coordinator, and ignored: others may have its entries by now. The member must begin again.
         """
-        member = self._members.get(name)
-        if member is None or not member.connected or report.epoch not in {0, self.epoch}:
+        member = self._reporting(name, report.epoch)
+        if member is None:
             return False
         held = None if report.held is None else ranges_of(report.held)
         if held is not None and held.without(member.held):
@@ -143,63 +119,26 @@ class Coordinator:
         under_way = max(member.granted - report.received, 0)
         member.wanted = min(report.wanted, MAX_WANTED) - under_way
         member.unacked = report.unacked + under_way
-        member.answered = max(member.answered, report.number)
-        member.until = now + LEASE_S
+        self._renew(member, report.number, now)
         return True
 
     def disconnect(self, name: str) -> None:
         """Handle the end of a member's connection: its entries come back at the end of its lease, unless it returns."""
-        member = self._members.get(name)
-        if member is not None:
-            member.connected = False
+        super().disconnect(name)
+        if (member := self._members.get(name)) is not None:
             member.wanted = 0
 
     def last_grant(self) -> Grant:
         """Return the grant for all members when this coordinator stops."""
         return Grant(self.epoch, 0, 0.0, self._cursor.mark_delete)
 
-    def leave(self, name: str) -> None:
-        """Handle the end of a member that has stopped, and has nothing: what it had and did not give back, it may have acked."""
-        member = self._members.pop(name, None)
-        if member is not None:
-            self._unknown.add_ranges(member.held)
+    def _on_left(self, name: str, member: _Member) -> None:  # noqa: ARG002
+        self._unknown.add_ranges(member.held)  # what it had and did not give back, it may have acked
 
     def _ack(self, acked: tuple[Run, ...]) -> None:
         known = [run.range for run in acked if self._chain.holds(Position(run.ledger_id, run.last))]
         if known:
             self._cursor.load_acked_ranges(known)
-
-    # Time
-
-    def next_timer(self, own: str = "") -> float | None:
-        """Return the time of the next `on_timer`: the first end of the lease of another member; None without one."""
-        return min((member.until for name, member in self._members.items() if name != own), default=None)
-
-    def next_end(self, own: str = "") -> float | None:
-        """Return the end of the last lease of the other members; None without any. Until then, `may_resign` returns False."""
-        return max((member.until for name, member in self._members.items() if name != own), default=None)
-
-    def on_timer(self, now: float, own: str = "") -> list[str]:
-        """Take the entries of the other members back whose leases have ended.
-
-        Returns:
-            Those that are connected, and stand still: they must begin again.
-        """
-        lost = [name for name, member in self._members.items() if name != own and member.until <= now]
-        still = [name for name in lost if self._members[name].connected]
-        for name in lost:
-            self.lost += 1
-            self.leave(name)
-        return still
-
-    def may_resign(self, now: float, own: str = "") -> bool:
-        """Return whether another coordinator may begin: no other member can have a valid lease.
-
-        Args:
-            now: the time.
-            own: the member of this broker, which has stopped.
-        """
-        return all(member.until <= now for name, member in self._members.items() if name != own)
 
     # The owner's cursor
 

@@ -32,7 +32,14 @@ def encode_key_report(report: KeyReport) -> str:
     """Return a report as text."""
     held, consumers = report.held, report.consumers
     encoded = [
-        _numbers(VERSION, report.epoch, report.number, int(held is not None), int(consumers is not None)),
+        _numbers(
+            VERSION,
+            report.epoch,
+            report.number,
+            int(held is not None),
+            int(consumers is not None),
+            int(report.indivisible),
+        ),
         _slots(report.released if held is None else held),
     ]
     if consumers is not None:
@@ -51,14 +58,15 @@ def decode_key_report(text: str) -> KeyReport:
         numbers = Numbers(base64.b64decode(text, validate=True))
     except (binascii.Error, ValueError) as error:
         raise MalformedFrameError("a report of a member is no base64") from error
-    epoch, number, has_held, has_consumers = (numbers.next() for _ in range(4))
+    epoch, number, has_held, has_consumers, indivisible = (numbers.next() for _ in range(5))
     slots = _read_slots(numbers)
     consumers = None
     if has_consumers:
         count = _count(numbers, MAX_LOCAL_CONSUMERS, "consumers of a member")
         consumers = tuple(LocalConsumer(numbers.next(), _text(numbers, MAX_NAME_BYTES)) for _ in range(count))
     numbers.end()
-    return KeyReport(epoch, number, consumers, *((0, slots) if has_held else (slots, None)))
+    released, held = (0, slots) if has_held else (slots, None)
+    return KeyReport(epoch, number, consumers, released, held, bool(indivisible))
 
 
 def encode_key_grant(grant: KeyGrant) -> bytes:

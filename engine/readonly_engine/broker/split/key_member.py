@@ -3,40 +3,44 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from readonly_engine.broker.dispatch.leased_keys import ConsistentHashRing, LocalSelector
-from readonly_engine.broker.split.keys import KeyReport, LocalConsumer
+from readonly_engine.broker.split.keys import MAX_LOCAL_CONSUMERS, KeyReport, LocalConsumer
+from readonly_engine.broker.split.lease_clock import LeaseClock
 from readonly_engine.broker.split.leases import RENEW_S
-from readonly_engine.broker.split.member import ACKS_S, MAX_UNANSWERED
+from readonly_engine.broker.split.member import ACKS_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from readonly_engine.broker.dispatch.consumer_state import ConsumerState
+    from readonly_engine.broker.dispatch.cursor import CursorReplica
     from readonly_engine.broker.dispatch.leased_keys import LeasedKeyDispatcher
     from readonly_engine.broker.split.keys import KeyGrant
     from readonly_engine.broker.split.member import AckReceipt
 
+MAX_GAPS: Final = 1_000
+"""Acked ranges in the copy of the cursor at which, with the next report, the owner's cursor is read: it has the acks of all."""
 
-class KeyMember:
+
+class KeyMember(LeaseClock):
     """What one broker of a split Key_Shared subscription may serve, and what it reports to the coordinator.
 
     Args:
         name: its name.
         dispatcher: dispatches the entries of its slots.
+        cursor: the copy of the cursor on this broker.
         receipt: makes a receipt for all acks of the consumers until now.
-
-    Attributes:
-        epoch: epoch of the coordinator; 0 before its first grant.
-        until: end of the lease.
     """
 
-    def __init__(self, name: str, dispatcher: LeasedKeyDispatcher, receipt: Callable[[], AckReceipt]) -> None:
-        self.epoch = 0
-        self.until = -math.inf
+    def __init__(
+        self, name: str, dispatcher: LeasedKeyDispatcher, cursor: CursorReplica, receipt: Callable[[], AckReceipt]
+    ) -> None:
+        super().__init__()
         self._name = name
         self._dispatcher = dispatcher
+        self._cursor = cursor
         self._make_receipt = receipt
         self._consumers: dict[int, ConsumerState] = {}
         self._last_consumer = 0
@@ -46,12 +50,16 @@ class KeyMember:
         self._left = 0  # that it must leave, and has not released
         self._drained = 0  # those of them in the receipt
         self._receipt: AckReceipt | None = None
-        self._last = 0
-        self._sent: dict[int, float] = {}
-        self._reported_at = -math.inf
-        self._connecting = self._changed = True
+        self._changed = True
+        self._ranges_read = 0
+        self._crowded = False
 
     # Consumers
+
+    @property
+    def outstanding(self) -> bool:
+        """Whether a consumer has unacked messages."""
+        return self._dispatcher.outstanding
 
     def add(self, consumer: ConsumerState) -> None:
         """Add a consumer, which gets slots by a later grant."""
@@ -66,36 +74,29 @@ class KeyMember:
 
     # The coordinator
 
-    def connected(self) -> None:
-        """Handle a new connection to the coordinator: the next report has everything."""
-        self._connecting = self._changed = True
-        self._sent.clear()
+    def connected(self) -> bool:
+        """Handle a new connection to the coordinator: the next report has everything. Return True."""
+        self._connected()
+        self._changed = True
+        return True
 
     def forget_coordinator(self) -> bool:
         """Begin anew with another coordinator; return False with slots of the former one: the member must begin again."""
         if self._slots or self._left:
             return False
-        self.epoch, self.until = 0, -math.inf
+        self._forget()
         return True
+
+    def owner_moved(self) -> None:
+        """Ignore it: each broker compares its copy of the cursor with the owner's, and finds resets."""
 
     def on_grant(self, grant: KeyGrant, now: float) -> bool:
         """Apply a grant.
 
         Returns:
-            False if it does not count: it came after the end of the lease, or is of another coordinator. Then the member must
-            begin again.
+            False if it does not count, and the member must begin again.
         """
-        if self.expired(now):
-            return False
-        if self.epoch == 0:
-            self.epoch = grant.epoch
-        if grant.epoch != self.epoch:
-            return False
-        sent = self._sent.get(grant.number)
-        if sent is not None:
-            self._sent = {number: at for number, at in self._sent.items() if number > grant.number}
-            self.until = max(self.until, sent + grant.valid_s)
-        if now >= self.until:
+        if not self._answered(grant.epoch, grant.number, grant.valid_s, now):
             return False
         if grant.consumers is not None:
             gained = grant.slots & ~self._slots
@@ -109,31 +110,40 @@ class KeyMember:
                 for number, one in enumerate(grant.consumers)
                 if one.member == self._name and one.number in self._consumers
             }
-            self._dispatcher.assign(LocalSelector(ring, local), self._slots & ~self._gained & ~self._reading)
+            slots = self._slots & ~self._gained & ~self._reading
+            self._dispatcher.assign(LocalSelector(ring, local), slots, len(grant.consumers))
         return True
 
-    def expired(self, now: float) -> bool:
-        """Return whether the lease has ended: nothing more may be dispatched."""
-        return self.epoch != 0 and now >= self.until
+    def pause(self, now: float) -> float:
+        """Return the seconds until the next `report` may have something to say without an event, or until the lease ends."""
+        soon = self._changed or self._left or self._connecting
+        again = self._reported_at + (ACKS_S if soon else RENEW_S) - now
+        return max(min(again, self.until - now if self.epoch else math.inf), 0.0)
 
     def report(self, now: float) -> KeyReport | None:
         """Return the next report; None if there is nothing new."""
         since = now - self._reported_at
         if not self._connecting and since < ACKS_S:
             return None
-        released = self._take_drained()
-        if not (self._connecting or self._changed or released or since >= RENEW_S):
+        released, indivisible = self._take_drained(), self.indivisible
+        if not (self._connecting or self._changed or released or indivisible or since >= RENEW_S):
             return None
-        self._last += 1
-        if len(self._sent) < MAX_UNANSWERED:
-            self._sent[self._last] = now
         consumers = None
         if self._changed:
-            consumers = tuple(LocalConsumer(number, one.name) for number, one in self._consumers.items())
+            present = list(self._consumers.items())[:MAX_LOCAL_CONSUMERS]
+            consumers = tuple(LocalConsumer(number, one.name) for number, one in present)
         held = self._slots | self._left if self._connecting else None
-        self._connecting = self._changed = False
-        self._reported_at = now
-        return KeyReport(self.epoch, self._last, consumers, released, held)
+        self._changed = False
+        self._crowded = self._cursor.acked_ranges >= max(MAX_GAPS, 2 * self._ranges_read)
+        return KeyReport(self.epoch, self._next_number(now), consumers, released, held, indivisible)
+
+    @property
+    def indivisible(self) -> bool:
+        """Whether only a broker that serves alone can handle the consumers, or their acks."""
+        return self._dispatcher.indivisible or len(self._consumers) > MAX_LOCAL_CONSUMERS
+
+    def last_report(self) -> None:
+        """Return None: the end of the connection frees the slots, after the owner has the last acks."""
 
     def _take_drained(self) -> int:
         """Return the slots to leave that have nothing pending, and whose acks the owner has answered; forget them."""
@@ -156,15 +166,19 @@ class KeyMember:
 
     @property
     def needs_cursor(self) -> bool:
-        """Whether the owner's cursor must be read before gained slots can be served."""
-        return bool(self._gained) and not self._reading
+        """Whether the owner's cursor must be read: before gained slots can be served, and so that the copy stays small.
+
+        The copy has the acks of this broker only. While an entry is unacked somewhere, those of the others leave gaps in it.
+        """
+        return not self._reading and (bool(self._gained) or self._crowded)
 
     def reading_cursor(self) -> None:
         """Note the begin of a read of the owner's cursor."""
-        self._reading, self._gained = self._gained, 0
+        self._reading, self._gained, self._crowded = self._gained, 0, False
 
     def cursor_read(self) -> None:
         """Serve the slots that were gained before the read."""
+        self._ranges_read = self._cursor.acked_ranges
         slots, self._reading = self._reading, 0
         if slots:
             self._dispatcher.gain(slots)

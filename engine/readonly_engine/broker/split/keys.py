@@ -1,21 +1,24 @@
 """What the brokers of a split Key_Shared subscription say to each other: the values, and their limits. Pure.
 
 The coordinator leases slots of keys instead of runs of entries. Each member reads every entry, and dispatches those of its
-slots. Sets of slots are integers with a bit for each slot, of 8 KiB at most. No broker uses this yet: `dispatch: Split` serves
-Key_Shared by one broker.
+slots. Sets of slots are integers with a bit for each slot, of 8 KiB at most.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, KeySharedMode
+
+if TYPE_CHECKING:
+    from readonly_engine.broker.split.leases import Run
 
 MAX_CONSUMERS: Final = 1_000
-"""Consumers of a subscription on all brokers. A member with more of them must begin again."""
-
+"""Consumers of a subscription on all brokers. With more of them one broker serves the subscription."""
 
 MAX_LOCAL_CONSUMERS: Final = 100
-"""Consumers of one member, so that a report stays a small frame."""
+"""Consumers of one member, so that a report stays a small frame. With more of them one broker serves the subscription."""
 
 MAX_NAME_BYTES: Final = 100
 """Length of a consumer's name, for the same reason."""
@@ -59,6 +62,7 @@ class KeyReport(NamedTuple):
         consumers: its consumers, if they have changed; None otherwise.
         released: slots that it was told to leave, and of which its consumers have nothing: the owner has answered their acks.
         held: all slots that it may use or has not released, after a new connection; None otherwise. All others are released.
+        indivisible: whether only a broker that serves alone can handle its consumers, or their acks.
     """
 
     epoch: int
@@ -66,6 +70,12 @@ class KeyReport(NamedTuple):
     consumers: tuple[LocalConsumer, ...] | None = None
     released: int = 0
     held: int | None = None
+    indivisible: bool = False
+
+    @property
+    def acked(self) -> tuple[Run, ...]:
+        """Nothing: each member has the acks of its own slots, and reads those of others from the owner."""
+        return ()
 
 
 class KeyGrant(NamedTuple):
@@ -74,7 +84,8 @@ class KeyGrant(NamedTuple):
     Attributes:
         epoch: epoch of the coordinator.
         number: number of the report; 0 for a grant without a report.
-        valid_s: seconds for which the slots are valid, from the time of the report on.
+        valid_s: seconds for which the slots are valid, from the time of the report on. 0 if the coordinator stops: the member
+            must begin again.
         consumers: all consumers in the order of the ring, if they or the slots have changed; None otherwise.
         slots: the slots that the member may use from now on. It must leave all others.
     """
@@ -84,3 +95,22 @@ class KeyGrant(NamedTuple):
     valid_s: float
     consumers: tuple[KeyConsumer, ...] | None = None
     slots: int = 0
+
+    @property
+    def brings(self) -> bool:
+        """Whether the member may have more to dispatch."""
+        return self.consumers is not None
+
+
+def why_indivisible(subscribe: CommandSubscribe) -> str:
+    """Return why one broker must serve a subscription with a consumer of this SUBSCRIBE; empty if several can."""
+    if subscribe.sub_type != CommandSubscribe.Key_Shared:
+        return ""
+    meta = subscribe.key_shared_meta
+    if meta.key_shared_mode == KeySharedMode.STICKY:
+        return "a consumer names its ranges of hashes (STICKY)"
+    if meta.allow_out_of_order_delivery:
+        return "a consumer allows delivery out of order"
+    if len(subscribe.consumer_name.encode()) > MAX_NAME_BYTES:
+        return f"the name of a consumer has more than {MAX_NAME_BYTES} bytes"
+    return ""

@@ -108,6 +108,11 @@ class Grant(NamedTuple):
     mark_delete: Position
     leases: tuple[Run, ...] = ()
 
+    @property
+    def brings(self) -> bool:
+        """Whether the member has more to dispatch."""
+        return bool(self.leases)
+
 
 def ranges_of(runs: tuple[Run, ...]) -> PositionRanges:
     """Return the entries of runs as a set."""

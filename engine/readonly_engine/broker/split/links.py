@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from readonly_engine.broker.split.codec import decode_grant, encode_grant, encode_report
+from readonly_engine.broker.split.codecs import CODECS
 from readonly_engine.owner.consumer import OwnerConsumer
 from readonly_engine.wire.commands import encode_command
 from readonly_engine.wire.errors import MalformedFrameError
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck, CommandMessage, CommandSubscribe, MessageIdData
 
 if TYPE_CHECKING:
-    from readonly_engine.broker.split.leases import Grant, Report
+    from readonly_engine.broker.split.codecs import Codec
+    from readonly_engine.broker.split.machines import AnyGrant, AnyReport
     from readonly_engine.owner.consumer_events import OwnerCursorState
     from readonly_engine.owner.directory import OwnerDirectory
     from readonly_engine.owner.identity import Identity
@@ -29,7 +30,7 @@ NO_ENTRY: Final = MessageIdData(ledger_id=0, entry_id=0)
 class MemberLink(Protocol):
     """The connection of a member, at the coordinator's broker."""
 
-    def grant(self, grant: Grant) -> None:
+    def grant(self, grant: AnyGrant) -> None:
         """Send a grant."""
 
     def end(self, why: str) -> None:
@@ -39,7 +40,7 @@ class MemberLink(Protocol):
 class LinkEvents(Protocol):
     """Gets the events of a CoordinatorLink."""
 
-    def on_grant(self, link: CoordinatorLink, grant: Grant) -> None:
+    def on_grant(self, link: CoordinatorLink, grant: AnyGrant) -> None:
         """Handle a grant."""
 
     def on_link_lost(self, link: CoordinatorLink, why: str) -> None:
@@ -61,6 +62,7 @@ class CoordinatorLink:
         self, owners: OwnerDirectory, identity: Identity, subscribe: CommandSubscribe, peer_url: str, events: LinkEvents
     ) -> None:
         self._events = events
+        self._codec = CODECS[subscribe.sub_type]
         self._consumer = OwnerConsumer(owners, identity, subscribe, self, zero_permit=False, peer_url=peer_url)
 
     async def open(self) -> None:
@@ -71,10 +73,10 @@ class CoordinatorLink:
         """
         await self._consumer.subscribe()
 
-    def report(self, report: Report) -> None:
+    def report(self, report: AnyReport) -> None:
         """Send a report."""
         ack = CommandAck(ack_type=CommandAck.Individual)
-        ack.properties.add(key=encode_report(report), value=0)
+        ack.properties.add(key=self._codec.encode_report(report), value=0)
         self._consumer.send(BaseCommand(type=BaseCommand.ACK, ack=ack))
 
     async def close(self) -> None:
@@ -88,7 +90,7 @@ class CoordinatorLink:
         if command.type != BaseCommand.MESSAGE:
             return
         try:
-            grant = decode_grant(payload)
+            grant = self._codec.decode_grant(payload)
         except MalformedFrameError as error:
             self._events.on_link_lost(self, str(error))
             return
@@ -112,14 +114,12 @@ class CoordinatorLink:
         """Ignore it: the next attempt to connect shows it."""
 
 
-def grant_frame(consumer_id: int, grant: Grant) -> bytes:
+def grant_frame(consumer_id: int, grant: AnyGrant, codec: Codec) -> bytes:
     """Return a grant as a frame for a member's consumer, with its length prefix."""
     message = CommandMessage(consumer_id=consumer_id, message_id=NO_ENTRY)
-    return encode_command(BaseCommand(type=BaseCommand.MESSAGE, message=message), encode_grant(grant))
+    return encode_command(BaseCommand(type=BaseCommand.MESSAGE, message=message), codec.encode_grant(grant))
 
 
-def link_subscribe(topic: str, subscription: str) -> CommandSubscribe:
-    """Return a member's SUBSCRIBE, without its marks."""
-    return CommandSubscribe(
-        topic=topic, subscription=subscription, sub_type=CommandSubscribe.Shared, consumer_id=0, durable=True
-    )
+def link_subscribe(topic: str, subscription: str, kind: CommandSubscribe.SubType) -> CommandSubscribe:
+    """Return a member's SUBSCRIBE to a subscription of a type, without its marks."""
+    return CommandSubscribe(topic=topic, subscription=subscription, sub_type=kind, consumer_id=0, durable=True)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
+from readonly_engine.broker.split.lease_clock import LeaseClock
 from readonly_engine.broker.split.leases import MAX_RANGES, MAX_WANTED, RENEW_S, Report, ranges_of, runs_of
 from readonly_engine.topic.position import Position, PositionRanges
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from readonly_engine.broker.dispatch.consumer_state import ConsumerState
     from readonly_engine.broker.dispatch.cursor import CursorReplica
     from readonly_engine.broker.dispatch.leased import LeasedDispatcher
     from readonly_engine.broker.split.leases import Grant, Run
@@ -30,11 +32,8 @@ RETURN_S: Final = 1.0
 WANTED_STEP: Final = 50
 """A member reports at once when its consumers can take so many entries more, or twice as many as the coordinator knows."""
 
-MAX_UNANSWERED: Final = 1_000
-"""Unanswered reports whose times are kept."""
 
-
-class Member:
+class Member(LeaseClock):
     """What one broker of a split subscription has, and what it reports to the coordinator.
 
     It reports acks after the owner has answered them. So the coordinator can compare its copy of the cursor with the owner's:
@@ -44,31 +43,41 @@ class Member:
         dispatcher: dispatches the leases.
         cursor: the copy of the cursor on this broker, with the acks of its consumers.
         receipt: makes a receipt for all acks of the consumers until now.
-
-    Attributes:
-        epoch: epoch of the coordinator; 0 before its first grant.
-        until: end of the lease.
+        demand: returns the number of entries for which the consumers have permits, and the number of their unacked messages.
     """
 
-    def __init__(self, dispatcher: LeasedDispatcher, cursor: CursorReplica, receipt: Callable[[], AckReceipt]) -> None:
-        self.epoch = 0
-        self.until = -math.inf
+    def __init__(
+        self,
+        dispatcher: LeasedDispatcher,
+        cursor: CursorReplica,
+        receipt: Callable[[], AckReceipt],
+        demand: Callable[[], tuple[int, int]],
+    ) -> None:
+        super().__init__()
         self._dispatcher = dispatcher
         self._cursor = cursor
         self._make_receipt = receipt
+        self._demand = demand
         self._held = PositionRanges()
         self._acked = PositionRanges()  # those of the receipt
         self._receipt: AckReceipt | None = None
         self._owner_moved = False
-        self._last = 0
-        self._sent: dict[int, float] = {}
-        self._reported_at = -math.inf
         self._check_at = -math.inf
         self._waits = False
         self._blocked_since: float | None = None
         self._wanted = 0
         self._received = 0
-        self._connecting = True
+
+    @property
+    def outstanding(self) -> bool:
+        """Whether a consumer has unacked messages."""
+        return self._dispatcher.outstanding
+
+    def add(self, consumer: ConsumerState) -> None:
+        """Ignore it: its permits are reported."""
+
+    def remove(self, consumer: ConsumerState) -> None:
+        """Ignore it, too."""
 
     @property
     def holds(self) -> bool:
@@ -81,8 +90,7 @@ class Member:
         Returns:
             False if they are in too many ranges. Then the member must begin again.
         """
-        self._connecting = True
-        self._sent.clear()
+        self._connected()
         self._wanted = self._received = 0
         return len(self._held) <= MAX_RANGES
 
@@ -98,27 +106,16 @@ class Member:
         """
         if self._held or self._owner_moved:
             return False
-        self.epoch, self.until = 0, -math.inf
+        self._forget()
         return True
 
     def on_grant(self, grant: Grant, now: float) -> bool:
         """Apply a grant.
 
         Returns:
-            False if it does not count: it came after the end of the lease, or another coordinator sent it, which must not know
-            the entries of the former one. Then the member must begin again.
+            False if it does not count, and the member must begin again.
         """
-        if self.expired(now):
-            return False  # others may have the entries by now
-        if self.epoch == 0:
-            self.epoch = grant.epoch
-        if grant.epoch != self.epoch:
-            return False
-        sent = self._sent.get(grant.number)
-        if sent is not None:
-            self._sent = {number: at for number, at in self._sent.items() if number > grant.number}
-            self.until = max(self.until, sent + grant.valid_s)
-        if now >= self.until:
+        if not self._answered(grant.epoch, grant.number, grant.valid_s, now):
             return False
         self._cursor.ack_cumulative(grant.mark_delete)
         for run in grant.leases:
@@ -129,24 +126,15 @@ class Member:
             self._received += run.entries
         return True
 
-    def expired(self, now: float) -> bool:
-        """Return whether the lease has ended: nothing more may be dispatched."""
-        return self.epoch != 0 and now >= self.until
-
     def pause(self, now: float) -> float:
         """Return the seconds until the next `report` may have something to say without an event, or until the lease ends."""
         end = self.until - now if self.epoch else math.inf
         again = self._check_at - now if self._held or self._waits else math.inf
         return max(min(self._reported_at + RENEW_S - now, again, end), 0.0)
 
-    def report(self, now: float, permits: int, unacked: int) -> Report | None:
-        """Return the next report; None if there is nothing new.
-
-        Args:
-            now: the time.
-            permits: number of entries for which the consumers have permits.
-            unacked: number of delivered unacked messages of the consumers.
-        """
+    def report(self, now: float) -> Report | None:
+        """Return the next report; None if there is nothing new."""
+        permits, unacked = self._demand()
         since = now - self._reported_at
         undelivered = self._dispatcher.undelivered
         wanted = max(min(permits - undelivered, MAX_WANTED), 0)
@@ -163,17 +151,12 @@ class Member:
                 return None
         else:
             acked, returned = self._take_acked(), ()
-        self._last += 1
         self._wanted = wanted
-        self._reported_at = now
         self._check_at, self._waits = now + ACKS_S, False
-        if len(self._sent) < MAX_UNANSWERED:
-            self._sent[self._last] = now
         held = runs_of(self._held) if self._connecting else None
-        self._connecting = False
         return Report(
             self.epoch,
-            self._last,
+            self._next_number(now),
             wanted,
             unacked + undelivered,
             self._received,
@@ -245,3 +228,13 @@ class Member:
             runs = runs_of(returned)[:MAX_RANGES]  # without the counts, like those of a consumer that is gone
         self._held = self._held.without(ranges_of(runs))
         return runs
+
+    # The owner's cursor, which the coordinator reads
+
+    needs_cursor = False
+
+    def reading_cursor(self) -> None:
+        """Ignore it."""
+
+    def cursor_read(self) -> None:
+        """Ignore it."""

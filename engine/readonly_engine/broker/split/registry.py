@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from readonly_engine.broker.split.leases import LEASE_S
-from readonly_engine.broker.split.runner import SplitRunner
+from readonly_engine.broker.split.runner import SINGLE_S, SplitRunner
 from readonly_engine.broker.split.subscription import SplitSubscription
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.wire.pulsar_pb2 import ServerError
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from readonly_engine.broker.subscription.subscription import Subscription
     from readonly_engine.broker.subscription.topics import TopicRegistry
     from readonly_engine.topic.position import Position
+    from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 log = logging.getLogger(__name__)
 
@@ -68,18 +69,27 @@ class SplitSubscriptions:
     def allows(self, key: ClaimKey) -> bool:
         """Return whether a subscription may be split, as far as this broker knows."""
         until = self._single.get(key)
-        if until is not None and self._clock() >= until:
-            del self._single[key]
-            until = None
-        return until is None
+        if until is None:
+            return True
+        if self._clock() < until or (key not in self._runners and self._claims.serves(key)):
+            return False  # it serves the subscription alone as long as consumers stay
+        del self._single[key]
+        return True
 
     def serve_alone(self, key: ClaimKey, seconds: float, why: str) -> None:
         """Let one broker serve a subscription for a time."""
-        log.warning("one broker serves a split subscription: topic=%s subscription=%s reason=%s", *key, why)
+        if key not in self._single:
+            log.warning("one broker serves a split subscription: topic=%s subscription=%s reason=%s", *key, why)
         self._single[key] = self._clock() + seconds
         self._single.move_to_end(key)
         if len(self._single) > MAX_SINGLE:
             self._single.popitem(last=False)
+
+    def end_split(self, key: ClaimKey, why: str) -> None:
+        """Let one broker serve a subscription, because a consumer that comes can not be split."""
+        self.serve_alone(key, SINGLE_S, why)
+        if (runner := self._runners.get(key)) is not None:
+            runner.end_split()
 
     async def wait_ended(self, key: ClaimKey, *, split: bool) -> None:
         """Wait until an earlier part of this broker in a subscription has ended: other brokers may have leases of it.
@@ -124,12 +134,13 @@ class SplitSubscriptions:
 
     # Members
 
-    def coordinator(self, key: ClaimKey, name: str) -> SplitRunner:
+    def coordinator(self, key: ClaimKey, name: str, kind: CommandSubscribe.SubType) -> SplitRunner:
         """Return the coordinator of a subscription for a member that connects.
 
         Args:
             key: the subscription.
             name: the member: URL of its broker.
+            kind: type of the subscription, by the member.
 
         Raises:
             OwnerUnavailableError: the member must look for the coordinator again.
@@ -142,7 +153,7 @@ class SplitSubscriptions:
             )
         if name not in self._pool.members or name == self._pool.url:
             raise _not_now(key, f"{name} is no other broker of the pool")
-        if runner is None or not runner.coordinates:
+        if runner is None or not runner.coordinates or runner.kind != kind:
             raise _not_now(key, f"{self._pool.url} does not coordinate it")
         return runner
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import secrets
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from readonly_engine.background import ends
 from readonly_engine.broker.split.leases import LEASE_S
@@ -17,18 +17,16 @@ from readonly_engine.wire.pulsar_pb2 import ServerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
-    from typing import Any
 
-    from readonly_engine.broker.dispatch.cursor import CursorReplica
-    from readonly_engine.broker.dispatch.leased import LeasedDispatcher
+    from readonly_engine.broker.dispatch.consumer_state import ConsumerState
     from readonly_engine.broker.pool.claim_store import ClaimHandle, ClaimStore
     from readonly_engine.broker.pool.claims import ClaimKey
-    from readonly_engine.broker.split.leases import Grant, Report, Run
+    from readonly_engine.broker.split.leases import Run
     from readonly_engine.broker.split.links import CoordinatorLink, MemberLink
-    from readonly_engine.broker.split.member import AckReceipt
+    from readonly_engine.broker.split.machines import AnyGrant, AnyReport, LeaseCoordinator, LeaseMember
     from readonly_engine.broker.split.session import Action
     from readonly_engine.broker.subscription.leaving_consumers import LeavingConsumers
-    from readonly_engine.topic.chain import LedgerChain
+    from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 log = logging.getLogger(__name__)
 
@@ -54,26 +52,17 @@ class LeasedSubscription(Protocol):
     """A subscription whose entries are leased, as its SplitRunner uses it."""
 
     @property
-    def chain(self) -> LedgerChain:
-        """The topic's ledgers."""
+    def kind(self) -> CommandSubscribe.SubType:
+        """Type of the subscription."""
 
-    @property
-    def cursor(self) -> CursorReplica:
-        """The copy of the owner's cursor."""
+    def make_member(self, name: str) -> LeaseMember[Any, Any]:
+        """Make what this broker has, as a member with a name."""
 
-    @property
-    def leases(self) -> LeasedDispatcher:
-        """The dispatcher."""
+    def make_coordinator(self, epoch: int) -> LeaseCoordinator[Any, Any]:
+        """Make the coordinator with an epoch."""
 
-    @property
-    def max_unacked(self) -> int:
-        """Limit of unacked messages of the whole subscription; 0 for none."""
-
-    def demand(self) -> tuple[int, int]:
-        """Return the number of entries that the consumers can take, and of their unacked messages."""
-
-    def ack_receipt(self) -> AckReceipt:
-        """Return a receipt for all acks of the consumers until now."""
+    def make_indivisible(self) -> None:
+        """Let one broker serve it: a consumer, a message or an ack can not be split."""
 
     def acked_elsewhere(self, runs: tuple[Run, ...]) -> None:
         """Note entries whose acks another broker has sent, and the owner has answered."""
@@ -124,14 +113,8 @@ class SplitRunner:
         self._leaving = leaving
         self._on_single = on_single
         self._on_ended = on_ended
-        self._session = SplitSession(
-            name,
-            subscription.chain,
-            subscription.cursor,
-            subscription.leases,
-            subscription.demand,
-            subscription.ack_receipt,
-            subscription.max_unacked,
+        self._session: SplitSession[Any, Any] = SplitSession(
+            name, subscription.make_member(name), subscription.make_coordinator
         )
         self._claim: ClaimHandle | None = None
         self._link: CoordinatorLink | None = None
@@ -145,6 +128,11 @@ class SplitRunner:
         self._ended = asyncio.Event()
 
     # State
+
+    @property
+    def kind(self) -> CommandSubscribe.SubType:
+        """Type of the subscription."""
+        return self._subscription.kind
 
     @property
     def coordinates(self) -> bool:
@@ -179,7 +167,22 @@ class SplitRunner:
         """Wait until it has ended, and has given its claim back."""
         await self._ended.wait()
 
+    @property
+    def has_leaving(self) -> bool:
+        """Whether consumers have left whose last acks the owner has not taken yet."""
+        return self._leaving.pending(self.key)
+
     # Events of the subscription
+
+    def add(self, consumer: ConsumerState) -> None:
+        """Add a consumer; the first one begins."""
+        self._session.member.add(consumer)
+        self.begin()
+
+    def remove(self, consumer: ConsumerState) -> None:
+        """Remove a consumer."""
+        self._session.member.remove(consumer)
+        self.touch()
 
     def begin(self) -> None:
         """Begin, with the first consumer; later calls report the new consumers."""
@@ -193,6 +196,10 @@ class SplitRunner:
         """Report and lease soon: there are new permits, entries or consumers."""
         if self._soon is None and self._begun and not self.ending:
             self._soon = asyncio.get_running_loop().call_soon(self._changed)
+
+    def end_split(self) -> None:
+        """Let one broker serve the subscription, because a consumer can not be split."""
+        self._subscription.make_indivisible()
 
     def follow(self, max_unacked: int) -> None:
         """Apply a limit of unacked messages that has changed; 0 for none."""
@@ -223,7 +230,7 @@ class SplitRunner:
             former.end("the member has connected again")
         return True
 
-    def reported(self, name: str, link: MemberLink, report: Report) -> None:
+    def reported(self, name: str, link: MemberLink, report: AnyReport) -> None:
         """Handle a member's report."""
         if self._members.get(name) is link:
             self._subscription.acked_elsewhere(report.acked)
@@ -237,7 +244,7 @@ class SplitRunner:
 
     # LinkEvents, where another broker coordinates
 
-    def on_grant(self, link: CoordinatorLink, grant: Grant) -> None:
+    def on_grant(self, link: CoordinatorLink, grant: AnyGrant) -> None:
         """Handle a grant."""
         if link is self._link:
             self._do(self._session.granted(grant, self._now()))

@@ -16,20 +16,15 @@ from __future__ import annotations
 
 import math
 from enum import Enum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple
 
-from readonly_engine.broker.split.coordinator import Coordinator
 from readonly_engine.broker.split.leases import HANDOVER_S
-from readonly_engine.broker.split.member import Member
+from readonly_engine.broker.split.machines import G, R
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from readonly_engine.broker.dispatch.cursor import CursorReplica
-    from readonly_engine.broker.dispatch.leased import LeasedDispatcher
-    from readonly_engine.broker.split.leases import Grant, Report
-    from readonly_engine.broker.split.member import AckReceipt
-    from readonly_engine.topic.chain import LedgerChain
+    from readonly_engine.broker.split.machines import AnyGrant, AnyReport, LeaseCoordinator, LeaseMember
 
 RETRY_S: Final = 0.5
 """Pause before the next attempt to get the claim, or to reach its broker."""
@@ -78,47 +73,35 @@ class Action(NamedTuple):
 
     do: Do
     peer: str = ""
-    report: Report | None = None
-    grant: Grant | None = None
+    report: AnyReport | None = None
+    grant: AnyGrant | None = None
     why: str = ""
 
 
-class SplitSession:
+class SplitSession(Generic[R, G]):
     """Connects the coordinator and the member of one subscription with the claim and with other brokers.
 
     Args:
         name: name of this broker as a member.
-        chain: the topic's ledgers.
-        cursor: this broker's copy of the owner's cursor.
-        dispatcher: dispatches the leases of this broker.
-        demand: returns the number of entries for which the consumers have permits, and the number of their unacked messages.
-        receipt: makes a receipt for all acks of the consumers until now.
-        max_unacked: limit of delivered unacked messages of the subscription; 0 for none.
+        member: what this broker has.
+        make_coordinator: makes the coordinator with an epoch, where this broker gets the claim.
 
     Attributes:
         state: see above.
         claim_until: end of this broker's claim; the shell keeps it up to date.
+        member: as above.
+        coordinator: the coordinator, if it is here.
     """
 
     def __init__(
-        self,
-        name: str,
-        chain: LedgerChain,
-        cursor: CursorReplica,
-        dispatcher: LeasedDispatcher,
-        demand: Callable[[], tuple[int, int]],
-        receipt: Callable[[], AckReceipt],
-        max_unacked: int = 0,
+        self, name: str, member: LeaseMember[R, G], make_coordinator: Callable[[int], LeaseCoordinator[R, G]]
     ) -> None:
         self.state = State.CLAIMING
         self.claim_until = -math.inf
-        self.member = Member(dispatcher, cursor, receipt)
-        self.coordinator: Coordinator | None = None
+        self.member = member
+        self.coordinator: LeaseCoordinator[R, G] | None = None
         self._name = name
-        self._chain = chain
-        self._cursor = cursor
-        self._demand = demand
-        self._max_unacked = max_unacked
+        self._make_coordinator = make_coordinator
         self._retry_at: float | None = None
         self._linked = False
         self._grant_by = math.inf
@@ -127,7 +110,6 @@ class SplitSession:
 
     def follow(self, max_unacked: int) -> None:
         """Apply a limit of unacked messages that has changed; 0 for none."""
-        self._max_unacked = max_unacked
         if self.coordinator is not None:
             self.coordinator.follow(max_unacked)
 
@@ -146,8 +128,8 @@ class SplitSession:
         state, self.state = self.state, State.ENDED
         if state is not State.FOLLOWING:
             return []
-        last = [Action(Do.REPORT, report=self.member.last_report())] if self._linked and self.member.epoch else []
-        return [*last, Action(Do.DISCONNECT)]
+        last = self.member.last_report() if self._linked and self.member.epoch else None
+        return [*([] if last is None else [Action(Do.REPORT, report=last)]), Action(Do.DISCONNECT)]
 
     # The claim
 
@@ -163,7 +145,7 @@ class SplitSession:
         if not self.member.forget_coordinator():
             return [Action(Do.RELEASE), *self._begin_again("its leases are of a former coordinator")]
         self.state, self._retry_at = State.COORDINATING, None
-        self.coordinator = Coordinator(epoch, self._chain, self._cursor, self._max_unacked)
+        self.coordinator = self._make_coordinator(epoch)
         self.coordinator.join(self._name, now)
         return self.changed(now)
 
@@ -220,7 +202,7 @@ class SplitSession:
             self.state, self._retry_at = State.CLAIMING, now + RETRY_S
         return []
 
-    def granted(self, grant: Grant, now: float) -> list[Action]:
+    def granted(self, grant: G, now: float) -> list[Action]:
         """Handle a grant of the coordinator."""
         if self.state is not State.FOLLOWING:
             return []
@@ -230,7 +212,7 @@ class SplitSession:
             return self._hand_over(now)
         if not self.member.on_grant(grant, now):
             return [Action(Do.DISCONNECT), *self._begin_again("the grant is of another coordinator, or too late")]
-        return [Action(Do.DISPATCH)] if grant.leases else []
+        return self._after_grant(grant)
 
     # The members at this coordinator
 
@@ -238,14 +220,14 @@ class SplitSession:
         """Handle the connection of a member; return False if it must look for the coordinator again."""
         return self.state is State.COORDINATING and self.coordinator is not None and self.coordinator.join(name, now)
 
-    def member_reported(self, name: str, report: Report, now: float) -> list[Action]:
+    def member_reported(self, name: str, report: R, now: float) -> list[Action]:
         """Handle a report of a member."""
         if self.state is not State.COORDINATING or self.coordinator is None:
             return []
         if not self.coordinator.report(name, report, now):
             self.coordinator.disconnect(name)
             return [Action(Do.END_MEMBER, name, why="its leases are not of this coordinator")]
-        return self._serve_singly(now) if report.indivisible else self.changed(now)
+        return self._serve_singly(now) if report.indivisible or self.coordinator.indivisible else self.changed(now)
 
     def member_gone(self, name: str, now: float, *, stopped: bool = False) -> list[Action]:
         """Handle the end of a member's connection.
@@ -265,11 +247,13 @@ class SplitSession:
 
     def cursor_read(self, now: float) -> list[Action]:
         """Handle that the copy of the cursor has what the owner's had when READ_CURSOR came, or later."""
-        self._reading = False
-        if self.coordinator is None:
+        if self.state is State.ENDED:
             return []
-        self.coordinator.cursor_read()
-        return self.changed(now)
+        self._reading = False
+        self.member.cursor_read()
+        if self.coordinator is not None:
+            self.coordinator.cursor_read()
+        return [Action(Do.DISPATCH), *self.changed(now)]
 
     # Time
 
@@ -319,33 +303,44 @@ class SplitSession:
         if self.state is State.FOLLOWING and self._stop_by < math.inf:
             return self._hand_over(now)
         if self.state is State.FOLLOWING:
-            report = self.member.report(now, *self._demand()) if self._linked else None
-            return [] if report is None else [Action(Do.REPORT, report=report)]
+            report = self.member.report(now) if self._linked else None
+            return [*([] if report is None else [Action(Do.REPORT, report=report)]), *self._read_cursor()]
         if self.state is not State.COORDINATING or coordinator is None:
             return []
         if self.member.expired(now):
             return self._step_down(now)
         ended = coordinator.on_timer(now, self._name)
-        report = self.member.report(now, *self._demand())
+        report = self.member.report(now)
         if report is not None:
             coordinator.report(self._name, report, now)
-            if report.indivisible:
+            if report.indivisible or coordinator.indivisible:
                 return self._serve_singly(now)
         actions = [Action(Do.END_MEMBER, name, why="its lease has ended") for name in ended]
-        if coordinator.needs_cursor and not self._reading:
-            self._reading = True
-            coordinator.reading_cursor()
-            actions.append(Action(Do.READ_CURSOR))
         for name, grant in coordinator.grants(now, self.claim_until).items():
             if name != self._name:
                 actions.append(Action(Do.GRANT, name, grant=grant))
-            elif self.member.on_grant(grant, now) and grant.leases:
-                actions.append(Action(Do.DISPATCH))
-        return actions
+            elif self.member.on_grant(grant, now):
+                actions += self._after_grant(grant)
+        return [*actions, *self._read_cursor()]
+
+    def _after_grant(self, grant: G) -> list[Action]:
+        """Dispatch what a grant has brought, and read the owner's cursor first where that is needed."""
+        return [*([Action(Do.DISPATCH)] if grant.brings else []), *self._read_cursor()]
+
+    def _read_cursor(self) -> list[Action]:
+        """Read the owner's cursor if the coordinator here or the member needs it. One read is under way at a time."""
+        coordinator, member = self.coordinator, self.member
+        if self._reading or not (member.needs_cursor or (coordinator is not None and coordinator.needs_cursor)):
+            return []
+        self._reading = True
+        member.reading_cursor()
+        if coordinator is not None:
+            coordinator.reading_cursor()
+        return [Action(Do.READ_CURSOR)]
 
     def _hand_over(self, now: float) -> list[Action]:
         """Begin again after the coordinator has stopped, when the consumers have acked what they have, or after HANDOVER_S."""
-        if now < self._stop_by and self._demand()[1]:
+        if now < self._stop_by and self.member.outstanding:
             return []
         return [Action(Do.DISCONNECT), *self._begin_again("the coordinator has stopped")]
 

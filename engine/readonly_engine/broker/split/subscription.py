@@ -1,15 +1,21 @@
-"""A Shared subscription that several brokers of the pool serve: this broker dispatches the entries that are leased to it."""
+"""A subscription that several brokers of the pool serve: this broker dispatches the entries, or keys, that are leased to it."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from readonly_engine.broker.dispatch.leased import LeasedDispatcher
+from readonly_engine.broker.dispatch.leased_keys import LeasedKeyDispatcher
 from readonly_engine.broker.dispatch.make import limits_of
+from readonly_engine.broker.split.coordinator import Coordinator
+from readonly_engine.broker.split.key_coordinator import KeyCoordinator
+from readonly_engine.broker.split.key_member import KeyMember
+from readonly_engine.broker.split.member import Member
 from readonly_engine.broker.split.reported_acks import ReportedAcks
 from readonly_engine.broker.subscription.subscription import Subscription
 from readonly_engine.owner.errors import OwnerUnavailableError
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +23,7 @@ if TYPE_CHECKING:
     from readonly_engine.broker.dispatch.make import DispatchSettings
     from readonly_engine.broker.split.leases import Run
     from readonly_engine.broker.split.links import CoordinatorLink
+    from readonly_engine.broker.split.machines import LeaseCoordinator, LeaseMember
     from readonly_engine.broker.split.member import AckReceipt
     from readonly_engine.broker.split.runner import SplitRunner
     from readonly_engine.broker.subscription.cursor_sync import OtherBrokers
@@ -25,7 +32,6 @@ if TYPE_CHECKING:
     from readonly_engine.broker.subscription.subscriber import Subscriber
     from readonly_engine.owner.consumer_events import OwnerCursorState
     from readonly_engine.owner.cursor_consumer import CursorConsumer
-    from readonly_engine.topic.chain import LedgerChain
     from readonly_engine.topic.position import Position
     from readonly_engine.wire.pulsar_pb2 import CommandAck
 
@@ -65,29 +71,36 @@ class SplitSubscription(Subscription):
         self._reported = ReportedAcks()
         self.runner = run(self)
 
-    def _make_dispatcher(self, parts: SubscriptionParts) -> LeasedDispatcher:
-        settings, durable = parts.settings, parts.subscribe.durable
-        self._leases = LeasedDispatcher(
-            parts.view.chain, self._cursor, limits_of(settings, durable=durable), delayed=settings.delayed
-        )
+    def _make_dispatcher(self, parts: SubscriptionParts) -> LeasedDispatcher | LeasedKeyDispatcher:
+        settings, chain = parts.settings, parts.view.chain
+        limits = limits_of(settings, durable=parts.subscribe.durable)
+        self._leases: LeasedDispatcher | LeasedKeyDispatcher
+        if parts.subscribe.sub_type == CommandSubscribe.Key_Shared:
+            self._leases = LeasedKeyDispatcher(
+                chain, self._cursor, limits, delayed=settings.delayed, look_ahead=settings.look_ahead
+            )
+        else:
+            self._leases = LeasedDispatcher(chain, self._cursor, limits, delayed=settings.delayed)
         return self._leases
 
     # LeasedSubscription
 
-    @property
-    def chain(self) -> LedgerChain:
-        """The topic's ledgers."""
-        return self._log.chain
+    def make_member(self, name: str) -> LeaseMember[Any, Any]:
+        """Make what this broker has, as a member with a name."""
+        if isinstance(self._leases, LeasedKeyDispatcher):
+            return KeyMember(name, self._leases, self._cursor, self.ack_receipt)
+        return Member(self._leases, self._cursor, self.ack_receipt, self.demand)
 
-    @property
-    def leases(self) -> LeasedDispatcher:
-        """The dispatcher."""
-        return self._leases
+    def make_coordinator(self, epoch: int) -> LeaseCoordinator[Any, Any]:
+        """Make the coordinator with an epoch."""
+        if isinstance(self._leases, LeasedKeyDispatcher):
+            return KeyCoordinator(epoch)
+        return Coordinator(epoch, self._log.chain, self._cursor, self._max_unacked)
 
-    @property
-    def max_unacked(self) -> int:
-        """Limit of unacked messages of the whole subscription; 0 for none."""
-        return self._max_unacked
+    def make_indivisible(self) -> None:
+        """Let one broker serve it: a consumer, a message or an ack can not be split."""
+        self._leases.indivisible = True
+        self.runner.touch()
 
     def demand(self) -> tuple[int, int]:
         """Return the number of entries that the consumers can take, by the size of former ones, and of their unacked messages."""
@@ -104,10 +117,14 @@ class SplitSubscription(Subscription):
         return permits, unacked
 
     def ack_receipt(self) -> AckReceipt:
-        """Return a receipt for all acks of the consumers until now. A consumer that has left has its answers."""
-        receipts = [one for consumer in self.consumers if (one := consumer.owner_consumer.ack_receipt()) is not None]
+        """Return a receipt for all acks of the consumers until now, and of those that have left."""
+        receipts: list[AckReceipt] = [
+            one for consumer in self.consumers if (one := consumer.owner_consumer.ack_receipt()) is not None
+        ]
         if self._grouped_acks is not None:
             receipts.append(self._grouped_acks.receipt())
+        if self.runner.has_leaving:
+            receipts.append(lambda: not self.runner.has_leaving)
         return lambda: all(receipt() for receipt in receipts)
 
     def acked_elsewhere(self, runs: tuple[Run, ...]) -> None:
@@ -148,8 +165,12 @@ class SplitSubscription(Subscription):
 
     @property
     def compares_cursor(self) -> bool:
-        """Whether this broker compares the whole cursor with the owner's: the coordinator has the acks of all brokers."""
-        return self.runner.coordinates
+        """Whether this broker compares the whole cursor with the owner's.
+
+        Of Shared only the coordinator does, which has the acks of all brokers. Of Key_Shared each broker has its own acks, and
+        what the owner has confirmed of the others.
+        """
+        return self.kind == CommandSubscribe.Key_Shared or self.runner.coordinates
 
     def possibly_lost(self, lost_at: float) -> list[Position]:
         """Return the entries whose acks, by others, the owner answered shortly before a time, of the event loop's clock."""
@@ -165,11 +186,16 @@ class SplitSubscription(Subscription):
     async def repeat_ignored_acks(
         self, owner_consumer: CursorConsumer, sent: SentAcks, state: OwnerCursorState
     ) -> None:
-        """Send acks again that the owner has ignored, as Subscription. Only the coordinator does, which learns of resets."""
+        """Send acks again that the owner has ignored, as Subscription. Only a broker does that learns of resets."""
         if self.compares_cursor:
             await super().repeat_ignored_acks(owner_consumer, sent, state)
 
     # Subscription
+
+    @property
+    def has_unverified_acks(self) -> bool:
+        """Whether the owner's mark-delete position is worth a poll: it has the acks of the other brokers."""
+        return super().has_unverified_acks or self._cursor.has_acked_ranges
 
     @property
     def _other_brokers(self) -> OtherBrokers | None:
@@ -178,7 +204,12 @@ class SplitSubscription(Subscription):
     def add(self, consumer: Subscriber) -> None:
         """Add a consumer that has subscribed."""
         super().add(consumer)
-        self.runner.begin()
+        self.runner.add(consumer.dispatch_state)
+
+    def remove(self, consumer: Subscriber) -> None:
+        """Remove a consumer."""
+        super().remove(consumer)
+        self.runner.remove(consumer.dispatch_state)
 
     def close(self) -> None:
         """Stop delivery, and give the leases back."""
@@ -205,5 +236,4 @@ class SplitSubscription(Subscription):
         """Apply an ack that was relayed. One in a transaction, or of a part of a batch, ends the split."""
         super().acknowledge(consumer, ack)
         if self.indivisible:
-            self._leases.indivisible = True
-            self.runner.touch()
+            self.make_indivisible()

@@ -11,7 +11,7 @@ from readonly_engine.broker.consumer.admission import admit
 from readonly_engine.broker.consumer.client_consumer import ClientConsumer
 from readonly_engine.broker.consumer.exclusives import ExclusiveConsumers
 from readonly_engine.broker.consumer.relay_marks import RELAYED_BY, mark_member
-from readonly_engine.broker.consumer.route import Local
+from readonly_engine.broker.consumer.route import CLAIMED_TYPES, Local
 from readonly_engine.broker.cursors.local_requests import LocalRequest
 from readonly_engine.broker.pool.bindings import Bindings, from_patterns
 from readonly_engine.broker.pool.claim_store import ClaimHandle
@@ -21,7 +21,7 @@ from readonly_engine.broker.subscription.pause import Pause
 from readonly_engine.config.settings import Unbound
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError, RelayError
-from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, ServerError
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, KeySharedMeta, KeySharedMode, ServerError
 
 TOPIC = parse_topic_name("orders")
 BOUND, UNBOUND = Bindings((from_patterns("b", ["orders"]),)), Bindings()
@@ -59,7 +59,10 @@ class Broker:
         self.exclusives = ExclusiveConsumers()
         self.local_names = OwnerSubscriptionNames()
         self.keeps = self.split = self.needs_owner = False
-        self.splits = SimpleNamespace(wait_ended=self.ended, allows=lambda _: True)
+        self.splits = SimpleNamespace(
+            wait_ended=self.ended, allows=lambda _: True, end_split=lambda *ended: self.ended_splits.append(ended)
+        )
+        self.ended_splits = []
         self.spawned = []
 
     async def later(self, *_):
@@ -207,7 +210,9 @@ def test_a_refused_consumer_gives_its_place_and_its_claim_back(monkeypatch, way,
         (CommandSubscribe.Shared, True, True, True, False),
         (CommandSubscribe.Shared, True, False, False, False),
         (CommandSubscribe.Shared, False, True, False, False),
-        (CommandSubscribe.Key_Shared, True, True, False, False),
+        (CommandSubscribe.Key_Shared, True, True, False, True),
+        (CommandSubscribe.Key_Shared, False, True, False, False),
+        (CommandSubscribe.Failover, True, True, False, False),
     ],
 )
 async def test_a_consumer_of_a_split_subscription_has_no_claim(monkeypatch, kind, durable, allowed, needs_owner, split):
@@ -230,21 +235,52 @@ async def test_a_consumer_of_a_split_subscription_has_no_claim(monkeypatch, kind
     client = SimpleNamespace(identity="me", services=broker, closed=False, attached=scene.attached)
     await admit(client, TOPIC, CommandSubscribe(subscription="s", sub_type=kind, durable=durable))
     assert placements[0].split == split
-    assert len(claimed) == (not split)
+    assert len(claimed) == (not split and kind in CLAIMED_TYPES)
+
+
+STICKY = KeySharedMeta(key_shared_mode=KeySharedMode.STICKY)
+ANY_ORDER = KeySharedMeta(key_shared_mode=KeySharedMode.AUTO_SPLIT, allow_out_of_order_delivery=True)
 
 
 @pytest.mark.parametrize(
-    ("version", "error"),
-    [("0", "version '0' of the leases of split subscriptions, this broker has 1"), ("1", "not here")],
+    ("fields", "why"),
+    [
+        ({}, ""),
+        ({"consumer_name": "\N{BULLET}" * 33 + "n"}, ""),  # 100 bytes
+        ({"consumer_name": "\N{BULLET}" * 33 + "nn"}, "the name of a consumer has more than 100 bytes"),
+        ({"key_shared_meta": STICKY}, "a consumer names its ranges of hashes (STICKY)"),
+        ({"key_shared_meta": ANY_ORDER}, "a consumer allows delivery out of order"),
+        ({"key_shared_meta": STICKY, "sub_type": CommandSubscribe.Shared}, ""),
+    ],
 )
-async def test_a_member_of_a_split_subscription_is_refused_before_the_owner_is_asked(version, error):
+async def test_one_broker_serves_a_key_shared_consumer_that_can_not_be_split(monkeypatch, fields, why):
+    scene = MarkedScene(None)
+    scene.broker.split = True
+    scene.broker.splits.allows = lambda _: not scene.broker.ended_splits
+    monkeypatch.setattr(admission, "make_consumer", scene.make)
+    client = SimpleNamespace(identity="me", services=scene.broker, closed=False, attached=scene.attached)
+    subscribe = CommandSubscribe(**({"subscription": "s", "sub_type": CommandSubscribe.Key_Shared} | fields))
+    consumer, _ = await admit(client, TOPIC, subscribe)
+    assert scene.broker.ended_splits == ([(ClaimKey(TOPIC, "s"), why)] if why else [])
+    assert (consumer.claim is not None) == bool(why)
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "error"),
+    [
+        ("0", CommandSubscribe.Shared, "version '0' of the leases of split subscriptions, this broker has 1"),
+        ("1", CommandSubscribe.Failover, "only Shared and Key_Shared are split"),
+        ("1", CommandSubscribe.Key_Shared, "not here"),
+    ],
+)
+async def test_a_member_of_a_split_subscription_is_refused_before_the_owner_is_asked(version, kind, error):
     def coordinator(*_):
         raise OwnerUnavailableError("not here")
 
     scene = MarkedScene(None)
     scene.broker.splits.coordinator = coordinator
     client = SimpleNamespace(identity="me", services=scene.broker, closed=False)
-    subscribe = CommandSubscribe(subscription="s", sub_type=CommandSubscribe.Shared)
+    subscribe = CommandSubscribe(subscription="s", sub_type=kind)
     mark_member(subscribe, "pulsar://there:6650", int(version))
     with pytest.raises(RelayError, match=error):
         await admit(client, TOPIC, subscribe)

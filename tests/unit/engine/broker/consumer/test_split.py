@@ -45,10 +45,10 @@ class Scene:
         placement = Placement(TOPIC, SubscribeInfo.of(subscribe), False, CursorPlace.OWNER)
         self.member = MemberConsumer(client, placement, 5, NAME)
 
-    def coordinator(self, key, name):
+    def coordinator(self, key, name, kind):
         if not self.here:
             raise OwnerUnavailableError("it is not here")
-        assert (key, name) == (ClaimKey(TOPIC, "s"), NAME)
+        assert (key, name, kind) == (ClaimKey(TOPIC, "s"), NAME, CommandSubscribe.Shared)
         return self
 
     def join(self, name, link):
@@ -131,7 +131,7 @@ def test_a_member_is_known_by_its_marks():
 
 def test_a_consumer_of_a_split_subscription_joins_no_other():
     with pytest.raises(OwnerUnavailableError, match="alone on this broker leave; try again"):
-        _check_split(None, ClaimKey(TOPIC, "s"), SimpleNamespace(split=False))
+        _check_split(None, ClaimKey(TOPIC, "s"), CommandSubscribe.Shared, SimpleNamespace(split=False))
 
 
 def test_state_of_batches_is_never_that_of_one_broker():

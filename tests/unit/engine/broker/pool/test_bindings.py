@@ -249,19 +249,23 @@ def test_a_change_of_the_keeper_closes_consumers(file, consumer, cursors, closed
 
 
 @pytest.mark.parametrize(
-    ("split", "dispatch", "alone", "closed"),
+    ("split", "dispatch", "alone", "fields", "closed"),
     [
-        (False, "Split", False, True),
-        (True, "Single", False, True),
-        (False, "Split", True, False),  # it has chunked messages
-        (False, "Single", False, False),
-        (True, "Split", False, False),
+        (False, "Split", False, {}, True),
+        (True, "Single", False, {}, True),
+        (False, "Split", True, {}, False),  # it has chunked messages
+        (False, "Single", False, {}, False),
+        (True, "Split", False, {}, False),
+        (False, "Split", False, {"sub_type": CommandSubscribe.Key_Shared}, True),
+        (False, "Split", False, {"sub_type": CommandSubscribe.Key_Shared, "consumer_name": "n" * 101}, False),
     ],
 )
-def test_a_change_of_dispatch_closes_consumers(file, split, dispatch, alone, closed):
+def test_a_change_of_dispatch_closes_consumers(file, split, dispatch, alone, fields, closed):
     connected = bound_consumer(P + "orders", "s", bound=True)
     type(connected).split = split
-    connected.info = SubscribeInfo("s", CommandSubscribe.Shared)
+    subscribe = CommandSubscribe(**({"subscription": "s", "sub_type": CommandSubscribe.Shared} | fields))
+    connected.info = SubscribeInfo.of(subscribe)
+    connected.owner_consumer = SimpleNamespace(subscribe_command=subscribe)
     connected.subscription = SimpleNamespace(at_owner=True)
     broker = Broker(None, None, None, None, None, None, None, None, Bindings(), file)
     broker.connections = {type("Connection", (), {"consumers": [connected]})()}

@@ -7,7 +7,13 @@ import pytest
 from readonly_engine.broker.dispatch.consumer_state import ConsumerState
 from readonly_engine.broker.dispatch.cursor import CursorReplica
 from readonly_engine.broker.dispatch.key_selectors import ConsistentHashSelector
-from readonly_engine.broker.dispatch.leased_keys import ALL_SLOTS, ConsistentHashRing, LeasedKeyDispatcher
+from readonly_engine.broker.dispatch.leased_keys import (
+    ALL_SLOTS,
+    ConsistentHashRing,
+    LeasedKeyDispatcher,
+    LocalSelector,
+)
+from readonly_engine.broker.dispatch.multiple import UnackedLimits
 from readonly_engine.broker.split.key_codec import (
     decode_key_grant,
     decode_key_report,
@@ -15,7 +21,7 @@ from readonly_engine.broker.split.key_codec import (
     encode_key_report,
 )
 from readonly_engine.broker.split.key_coordinator import KeyCoordinator
-from readonly_engine.broker.split.key_member import KeyMember
+from readonly_engine.broker.split.key_member import MAX_GAPS, KeyMember
 from readonly_engine.broker.split.keys import (
     MAX_CONSUMERS,
     MAX_LOCAL_CONSUMERS,
@@ -43,7 +49,7 @@ class Host:
         self.cursor = CursorReplica(scene.topic.chain, Position(1, -1))
         self.read_cursor()
         self.dispatcher = LeasedKeyDispatcher(scene.topic.chain, self.cursor)
-        self.member = KeyMember(name, self.dispatcher, self.receipt)
+        self.member = KeyMember(name, self.dispatcher, self.cursor, self.receipt)
         self.unanswered = []
 
     def receipt(self):
@@ -307,6 +313,60 @@ def test_no_lease_outlasts_the_claim_and_a_late_grant_does_not_count(topic):
     assert member.forget_coordinator()
 
 
+def test_the_copy_of_the_cursor_gets_the_acks_of_others_before_it_has_many_gaps(topic):
+    """One entry stays unacked. The acks of the other broker are known to the owner only."""
+    scene = Scene(topic)
+    scene.on_delivered = lambda *_: None  # it takes long with so many entries
+    for number, host in enumerate(scene.hosts.values()):
+        host.subscribe(f"c{number}", permits=100_000)
+    for _ in range(3):
+        scene.round()
+    gaps = []
+    for number in range(6 * MAX_GAPS):
+        topic.write(key=f"key-{number}")
+        if number % 500 == 499:
+            for host, consumer in [*scene.consumers(), *scene.consumers()]:
+                host.dispatch()
+                for position in [one for one in consumer.pending if one != topic.positions[0]]:
+                    host.ack(consumer, position)
+                host.answer()
+            gaps.append(max(host.cursor.acked_ranges for host in scene.hosts.values()))
+            scene.round(RENEW_S)
+    assert MAX_GAPS <= max(gaps) < MAX_GAPS + 500
+    assert gaps[gaps.index(max(gaps)) + 1] < MAX_GAPS
+
+
+def test_each_broker_has_its_consumers_part_of_the_limit_of_unacked_messages(topic):
+    chain = topic.chain
+    dispatcher = LeasedKeyDispatcher(chain, CursorReplica(chain, Position(1, -1)), UnackedLimits(50, 20))
+    consumer = ConsumerState(permits=100, name="c")
+    dispatcher.add(consumer)
+    for number in range(30):
+        topic.write(key=f"key-{number}")
+    ring = ConsistentHashRing([KeyConsumer("a", 1, "c", 0)])
+    for consumers, delivered in ((4, 5), (2, 10), (1, 20)):
+        dispatcher.assign(LocalSelector(ring, {0: consumer}), ALL_SLOTS, consumers)
+        while (read := dispatcher.next_read(0)) is not None and chain.readable(read[0]):
+            for entry in topic.read(read[0], 1):
+                dispatcher.dispatch([entry], 0)
+        assert consumer.unacked == delivered
+    dispatcher.follow(UnackedLimits(50, 0), delayed=True)
+    assert dispatcher.next_read(0) is not None
+
+
+def test_delayed_entries_of_a_slot_that_is_left_are_forgotten(topic):
+    scene = Scene(topic, "a")
+    host = scene.hosts["a"]
+    consumer = host.subscribe("c")
+    scene.round()
+    topic.write(key="k", deliver_at=1000)
+    host.dispatch()
+    assert host.dispatcher.next_timer() == 1000
+    host.dispatcher.assign(LocalSelector(ConsistentHashRing(()), {}), 0, 1)
+    assert host.dispatcher.next_timer() is None
+    assert not consumer.pending
+
+
 def test_a_member_gets_nothing_before_it_has_reported(topic):
     scene = Scene(topic, "a")
     assert scene.coordinator.grants(scene.now, CLAIM_UNTIL) == {}
@@ -319,13 +379,16 @@ def test_members_and_consumers_are_bounded():
     assert all(coordinator.join(str(number), 0.0) for number in range(MAX_MEMBERS))
     assert not coordinator.join("one more", 0.0)
     many = tuple(LocalConsumer(number, "c") for number in range(MAX_CONSUMERS + 1))
-    assert not coordinator.report("0", KeyReport(0, 1, many), 0.0)
+    assert coordinator.report("0", KeyReport(0, 1, many[1:]), 0.0)
+    assert not coordinator.indivisible
+    assert coordinator.report("1", KeyReport(0, 1, many[:1]), 0.0)
+    assert coordinator.indivisible
 
 
 def test_the_longest_frames_are_small():
     longest = "n" * MAX_NAME_BYTES
     local = tuple(LocalConsumer(1 << 40, longest) for _ in range(MAX_LOCAL_CONSUMERS))
-    report = KeyReport(1 << 62, 1 << 40, local, 0, ALL_SLOTS)
+    report = KeyReport(1 << 62, 1 << 40, local, 0, ALL_SLOTS, indivisible=True)
     assert decode_key_report(encode_key_report(report)) == report
     assert len(encode_key_report(report)) < 32 << 10  # a longer ACK is split
     consumers = tuple(KeyConsumer(f"m{number % 100}", 1 << 40, longest, 999) for number in range(MAX_CONSUMERS))
@@ -344,13 +407,13 @@ LONG_NAME = b"n" * (MAX_NAME_BYTES + 1)
 @pytest.mark.parametrize(
     ("encoded", "error"),
     [
-        (_encoded(1, 1, 1, 0, 0, 0, 9), "bytes after them"),
-        (_encoded(1, 1, 1, 0, 0, 8193), "8193 bytes in leases .* at most 8192"),
-        (_encoded(1, 1, 1, 0, 0, 2, b"x"), "end early"),
-        (_encoded(1, 1, 1, 0, 0, 1, b"\x01"), "slot 0"),
-        (_encoded(1, 1, 1, 0, 1, 0, MAX_LOCAL_CONSUMERS + 1), "101 consumers of a member"),
-        (_encoded(1, 1, 1, 0, 1, 0, 1, 1, len(LONG_NAME), LONG_NAME), "101 bytes"),
-        (_encoded(1, 1, 1, 0, 1, 0, 1, 1, 1, b"\xff"), "no UTF-8"),
+        (_encoded(1, 1, 1, 0, 0, 0, 0, 9), "bytes after them"),
+        (_encoded(1, 1, 1, 0, 0, 0, 8193), "8193 bytes in leases .* at most 8192"),
+        (_encoded(1, 1, 1, 0, 0, 0, 2, b"x"), "end early"),
+        (_encoded(1, 1, 1, 0, 0, 0, 1, b"\x01"), "slot 0"),
+        (_encoded(1, 1, 1, 0, 1, 0, 0, MAX_LOCAL_CONSUMERS + 1), "101 consumers of a member"),
+        (_encoded(1, 1, 1, 0, 1, 0, 0, 1, 1, len(LONG_NAME), LONG_NAME), "101 bytes"),
+        (_encoded(1, 1, 1, 0, 1, 0, 0, 1, 1, 1, b"\xff"), "no UTF-8"),
     ],
 )
 def test_a_malformed_report_is_refused(encoded, error):

@@ -40,16 +40,18 @@ class Host:
             self.dispatcher.add(consumer)
         self.acks = self.answered = 0
         self.holds_answers = False  # of the owner, to acks
-        self.member = Member(self.dispatcher, self.cursor, self.receipt)
+        self.member = Member(self.dispatcher, self.cursor, self.receipt, self.demand)
         self.delivered = []
 
     def receipt(self):
         count = self.acks
         return lambda: count <= self.answered
 
+    def demand(self):
+        return sum(max(one.permits, 0) for one in self.consumers), sum(one.unacked for one in self.consumers)
+
     def report(self, now):
-        permits = sum(max(one.permits, 0) for one in self.consumers)
-        return self.member.report(now, permits, sum(one.unacked for one in self.consumers))
+        return self.member.report(now)
 
     def dispatch(self, now=0):
         """As DeliveryLoop.read_more; return the new deliveries."""

@@ -10,6 +10,8 @@ from readonly_engine.broker.dispatch.leased import LeasedDispatcher
 from readonly_engine.broker.pool.claim_store import ClaimHandle
 from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.broker.split import registry
+from readonly_engine.broker.split.coordinator import Coordinator
+from readonly_engine.broker.split.member import Member
 from readonly_engine.broker.split.registry import MAX_SINGLE, SplitSubscriptions
 from readonly_engine.broker.split.runner import SINGLE_S, SplitRunner
 from readonly_engine.broker.subscription.leaving_consumers import LeavingConsumers
@@ -17,7 +19,7 @@ from readonly_engine.clock import lease_time
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.topic.position import Position
-from readonly_engine.wire.pulsar_pb2 import ServerError
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, ServerError
 
 from tests.support.waiting import until
 
@@ -88,7 +90,7 @@ class Host:
 
     def __init__(self, name, topic, claims, hosts):
         self.name, self.topic, self.hosts = name, topic, hosts
-        self.chain, self.max_unacked = topic.chain, 0
+        self.kind = CommandSubscribe.Shared
         self.cursor = CursorReplica(topic.chain, Position(1, -1))
         self.leases = LeasedDispatcher(topic.chain, self.cursor)
         self.consumer = ConsumerState(permits=10)
@@ -110,11 +112,15 @@ class Host:
             self.ended.append,
         )
 
+    def make_member(self, name):
+        assert name == self.name
+        return Member(self.leases, self.cursor, lambda: lambda: True, self.demand)
+
+    def make_coordinator(self, epoch):
+        return Coordinator(epoch, self.topic.chain, self.cursor)
+
     def demand(self):
         return max(self.consumer.permits, 0), self.consumer.unacked
-
-    def ack_receipt(self):
-        return lambda: True
 
     def acked_elsewhere(self, runs):
         self.elsewhere += runs
@@ -281,12 +287,33 @@ def test_one_broker_serves_a_subscription_for_a_while_and_so_many_are_remembered
     assert found.allows(keys[1])
 
 
+def test_a_broker_that_serves_a_subscription_alone_goes_on_until_its_consumers_have_left():
+    """A consumer that came after the ten minutes would wait for the end of the others."""
+    now, serves = [0.0], [True]
+    found = splits(clock=lambda: now[0])
+    found._claims.serves = lambda _: serves[0]
+    found.serve_alone(KEY, SINGLE_S, "a chunk")
+    now[0] = 2 * SINGLE_S
+    assert not found.allows(KEY)
+    serves[0] = False
+    assert found.allows(KEY)
+
+
+def test_a_consumer_that_can_not_be_split_ends_the_split_here():
+    found, ended = splits(), []
+    found._runners[KEY] = SimpleNamespace(end_split=lambda: ended.append(KEY))
+    found.end_split(KEY, "a consumer names its ranges")
+    assert ended == [KEY]
+    assert not found.allows(KEY)
+
+
 @pytest.mark.parametrize(
     ("state", "name", "error", "text"),
     [
         ({}, "b", OwnerUnavailableError, "does not coordinate it"),
         ({"claims": True}, "b", OwnerRefusedError, "serves work of .* alone"),
         ({"runner": False}, "b", OwnerUnavailableError, "does not coordinate it"),
+        ({"runner": True, "kind": CommandSubscribe.Key_Shared}, "b", OwnerUnavailableError, "does not coordinate it"),
         ({"runner": True}, "c", OwnerUnavailableError, "c is no other broker of the pool"),
         ({"runner": True}, "a", OwnerUnavailableError, "a is no other broker of the pool"),
         ({"runner": True}, "b", None, ""),
@@ -295,12 +322,13 @@ def test_one_broker_serves_a_subscription_for_a_while_and_so_many_are_remembered
 def test_who_may_be_a_member(state, name, error, text):
     found = splits(claims=state.get("claims", False))
     if "runner" in state:
-        found._runners[KEY] = SimpleNamespace(coordinates=state["runner"])
+        kind = state.get("kind", CommandSubscribe.Shared)
+        found._runners[KEY] = SimpleNamespace(coordinates=state["runner"], kind=kind)
     if error is None:
-        assert found.coordinator(KEY, name) is found._runners[KEY]
+        assert found.coordinator(KEY, name, CommandSubscribe.Shared) is found._runners[KEY]
         return
     with pytest.raises(error, match=text):
-        found.coordinator(KEY, name)
+        found.coordinator(KEY, name, CommandSubscribe.Shared)
 
 
 async def test_a_new_part_of_a_broker_waits_for_the_end_of_the_former_one(monkeypatch):

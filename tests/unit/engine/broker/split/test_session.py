@@ -3,198 +3,16 @@
 import random
 
 import pytest
-from readonly_engine.broker.dispatch.consumer_state import ConsumerState
 from readonly_engine.broker.dispatch.cursor import CursorReplica
 from readonly_engine.broker.dispatch.leased import LeasedDispatcher
+from readonly_engine.broker.split import key_coordinator
+from readonly_engine.broker.split.keys import MAX_LOCAL_CONSUMERS
 from readonly_engine.broker.split.leases import HANDOVER_S, LEASE_S
-from readonly_engine.broker.split.member import RETURN_S
+from readonly_engine.broker.split.member import RETURN_S, Member
 from readonly_engine.broker.split.session import GRANT_WAIT_S, Do, SplitSession, State
 from readonly_engine.topic.position import Position
 
-CLAIM_S = 6.0
-"""As long as a claim counts without an answer of the metadata store."""
-SESSION_S = 10.0
-"""Then the store removes it."""
-
-
-def answered():
-    """Return a receipt: the owner has answered all acks."""
-    return lambda: True
-
-
-class Broker:
-    """A broker with one consumer."""
-
-    def __init__(self, pool, name):
-        self.pool, self.name = pool, name
-        self.alive = self.reachable = True
-        self.still = False  # its process stands still, and its connections stay
-        self.claim_seen = pool.now
-        self.new_session()
-
-    def new_session(self):
-        chain = self.pool.topic.chain
-        self.cursor = CursorReplica(chain, Position(1, -1))
-        self.read_owner()
-        self.dispatcher = LeasedDispatcher(chain, self.cursor)
-        self.consumer = ConsumerState(permits=10)
-        self.dispatcher.add(self.consumer)
-        self.session = SplitSession(self.name, chain, self.cursor, self.dispatcher, self.demand, answered)
-        self.closed = False
-        self.coordinator = None  # the broker that it is connected to
-        self.do(self.session.begin())
-
-    def demand(self):
-        return max(self.consumer.permits, 0), self.consumer.unacked
-
-    def read_owner(self):
-        self.cursor.load_acked_ranges((Position(p.ledger_id, p.entry_id - 1), p) for p in self.pool.acked)
-
-    def do(self, actions):
-        for action in actions:
-            self.pool.queue.append((self, self.session, action))
-
-    def come_back(self):
-        """Let the client subscribe again, after its consumer was closed."""
-        self.closed = True
-
-    def dispatch(self):
-        while self.session.may_dispatch(self.pool.now):
-            read = self.dispatcher.next_read(0)
-            if read is None or self.dispatcher.indivisible:
-                return
-            for one in self.dispatcher.dispatch(self.pool.topic.read(*read), 0):
-                self.pool.on_delivered(one.entry.position, self)
-
-    def ack(self, count=1000):
-        for position in list(self.consumer.pending)[:count]:
-            self.pool.acked.add(position)
-            self.cursor.ack(position)
-            self.dispatcher.acked(position)
-            self.consumer.permits += 1
-
-
-class Pool:
-    """Brokers of a pool; the first one coordinates."""
-
-    def __init__(self, topic, names="ab"):
-        self.topic = topic
-        self.now = 50.0
-        self.acked, self.delivered, self.queue, self.ended = set(), [], [], []
-        self.holder, self.epoch = None, 0
-        self.single = False
-        self.brokers = {}
-        for name in names:
-            self.brokers[name] = Broker(self, name)
-            self.run()
-
-    def __getitem__(self, name):
-        return self.brokers[name]
-
-    def on_delivered(self, position, to):
-        others = [one for one in self.brokers.values() if one is not to and one.alive]
-        assert not any(position in one.consumer.pending and one.session.may_dispatch(self.now) for one in others)
-        self.delivered.append((position, to.name))
-
-    def run(self):
-        """Carry out all actions."""
-        late = []
-        while self.queue:
-            broker, session, action = self.queue.pop(0)
-            peer = self.brokers.get(action.peer, broker)
-            if broker.still or peer.still:
-                late.append((broker, session, action))
-            elif broker.alive:
-                self._run(broker, session, action)
-        self.queue = late
-
-    def _run(self, broker, session, action):
-        do, now = action.do, self.now
-        peer = self.brokers.get(action.peer)
-        if do is Do.CLAIM:
-            if self.holder in {None, broker.name}:
-                self.holder, self.epoch = broker.name, self.epoch + 1
-                broker.read_owner()
-                session.claim_until = broker.claim_seen + CLAIM_S
-                broker.do(session.claimed(self.epoch, now))
-            else:
-                broker.do(session.elsewhere(self.holder))
-        elif do is Do.RELEASE:
-            self.holder = None if self.holder == broker.name else self.holder
-        elif do is Do.CONNECT:
-            if peer.alive and peer.session.member_joined(broker.name, now):
-                broker.coordinator = peer
-                broker.do(session.connected(now))
-            else:
-                broker.do(session.disconnected(now))
-        elif do is Do.DISCONNECT:
-            self.unlink(broker, stopped=True)
-        elif do is Do.REPORT:
-            if broker.coordinator is not None:
-                broker.coordinator.do(broker.coordinator.session.member_reported(broker.name, action.report, now))
-        elif do is Do.GRANT:
-            if peer.coordinator is broker:
-                peer.do(peer.session.granted(action.grant, now))
-        elif do is Do.END_MEMBER:
-            if peer.coordinator is broker:
-                peer.coordinator = None
-                peer.do(peer.session.disconnected(now))
-                broker.do(session.member_gone(action.peer, now))
-        elif do is Do.READ_CURSOR:
-            broker.read_owner()
-            broker.do(session.cursor_read(now))
-        elif do is Do.SINGLE:
-            self.single = True
-        elif do is Do.BEGIN_AGAIN:
-            self.ended.append((broker.name, action.why))
-            broker.closed = True
-        broker.dispatch()
-
-    def unlink(self, broker, *, stopped=False):
-        other, broker.coordinator = broker.coordinator, None
-        if other is not None and other.alive:
-            other.do(other.session.member_gone(broker.name, self.now, stopped=stopped))
-
-    def kill(self, name):
-        broker = self[name]
-        broker.alive = False
-        for other in self.brokers.values():
-            if other.coordinator is broker:
-                other.coordinator = None
-                other.do(other.session.disconnected(self.now))
-        self.unlink(broker)
-
-    def advance(self, seconds):
-        """Let time pass in steps of 0.05 s; a broker whose consumers were closed gets them again."""
-        for _ in range(round(seconds / 0.05)):
-            self.now += 0.05
-            for broker in self.brokers.values():
-                if broker.alive and broker.reachable:
-                    broker.claim_seen = self.now
-                broker.session.claim_until = broker.claim_seen + CLAIM_S
-                if self.holder == broker.name and self.now >= broker.claim_seen + SESSION_S:
-                    self.holder = None
-                if not broker.alive or broker.still:
-                    continue
-                if broker.closed and broker.session.state is State.ENDED:
-                    broker.new_session()
-                timer = broker.session.next_timer(self.now)
-                if timer is not None and self.now >= timer:
-                    broker.do(broker.session.on_timer(self.now))
-                broker.do(broker.session.changed(self.now))
-            self.run()
-
-    def write(self, count):
-        for _ in range(count):
-            self.topic.write()
-
-    def counts(self):
-        """Deliveries of each entry, in order."""
-        positions = [position for position, _ in self.delivered]
-        return [positions.count(position) for position in self.topic.positions]
-
-    def by(self, name):
-        return sum(1 for _, broker in self.delivered if broker == name)
+from tests.support.split_pool import CLAIM_S, SESSION_S, Pool, answered
 
 
 @pytest.fixture
@@ -370,7 +188,7 @@ def test_a_member_begins_again_where_the_broker_with_the_claim_serves_alone(pool
 def test_a_broker_that_grants_nothing_does_not_split(topic):
     """An older one takes the member for a consumer."""
     cursor = CursorReplica(topic.chain, Position(1, -1))
-    session = SplitSession("b", topic.chain, cursor, LeasedDispatcher(topic.chain, cursor), lambda: (10, 0), answered)
+    session = SplitSession("b", Member(LeasedDispatcher(topic.chain, cursor), cursor, answered, lambda: (10, 0)), None)
     session.begin()
     session.elsewhere("a")
     assert [action.do for action in session.connected(50.0)] == [Do.REPORT]
@@ -379,10 +197,48 @@ def test_a_broker_that_grants_nothing_does_not_split(topic):
     assert Do.RELAY in [action.do for action in session.on_timer(50.0 + GRANT_WAIT_S)]
 
 
+KEYS = [f"key-{number}" for number in range(12)]
+
+
+def test_keys_move_between_brokers_without_a_second_delivery(topic):
+    dice = random.Random(1)
+    pool = Pool(topic, "ab", KEYS)
+    for _ in range(60):
+        pool.write(dice.randrange(8))
+        pool.advance(dice.choice((0.05, 0.3, 1.2)))
+        broker = pool[dice.choice("ab")]
+        broker.ack(dice.randrange(6))
+        if dice.random() < 0.3 and len(broker.dispatcher.consumers) < 3:
+            broker.subscribe()
+        elif dice.random() < 0.5 and len(broker.dispatcher.consumers) > 1:
+            broker.ack()
+            broker.leave(dice.choice(broker.dispatcher.consumers))
+    work(pool, 10)
+    assert pool.counts() == [1] * len(topic.positions)
+    assert min(pool.by("a"), pool.by("b")) > 20
+    assert not pool.ended
+
+
+@pytest.mark.parametrize("limit", ["local", "all"])
+def test_one_broker_serves_a_subscription_with_too_many_consumers(topic, limit, monkeypatch):
+    pool = Pool(topic, "ab", KEYS)
+    if limit == "all":
+        monkeypatch.setattr(key_coordinator, "MAX_CONSUMERS", MAX_LOCAL_CONSUMERS + 1)
+    for _ in range(MAX_LOCAL_CONSUMERS - 1):
+        pool["b"].subscribe()
+    pool.advance(1)
+    assert not pool.single
+    pool["b" if limit == "local" else "a"].subscribe()
+    pool.advance(1)
+    assert pool.single
+    assert {name for name, _ in pool.ended} == {"a", "b"}
+
+
+@pytest.mark.parametrize("keys", [(), KEYS])
 @pytest.mark.parametrize("seed", range(20))
-def test_faults_lose_nothing_and_no_entry_is_with_two_brokers_at_once(topic, seed):
+def test_faults_lose_nothing_and_no_entry_or_key_is_with_two_consumers_at_once(topic, seed, keys):
     dice = random.Random(seed)
-    pool = Pool(topic, "abc")
+    pool = Pool(topic, "abc", keys)
     faults = 0
     for _ in range(150):
         pool.write(dice.randrange(6))
@@ -390,9 +246,9 @@ def test_faults_lose_nothing_and_no_entry_is_with_two_brokers_at_once(topic, see
         for broker in pool.brokers.values():
             if broker.alive:
                 broker.ack(dice.randrange(8))
-        if dice.random() < 0.08:
+        if dice.random() < 0.12:
             broker = pool[dice.choice("abc")]
-            fault = dice.choice(("unlink", "cut", "kill", "leave"))
+            fault = dice.choice(("unlink", "cut", "kill", "leave", "come", "go"))
             faults += 1
             if fault == "unlink":
                 pool.unlink(broker)
@@ -402,9 +258,14 @@ def test_faults_lose_nothing_and_no_entry_is_with_two_brokers_at_once(topic, see
             elif fault == "kill" and sum(one.alive for one in pool.brokers.values()) > 2:
                 pool.kill(broker.name)
             elif fault == "leave" and broker.alive and broker.session.state is not State.RESIGNING:
-                broker.dispatcher.remove(broker.consumer)
+                for consumer in list(broker.dispatcher.consumers):
+                    broker.leave(consumer)
                 broker.do(broker.session.stop(pool.now))
                 broker.come_back()
+            elif fault == "come" and broker.alive and broker.session.state is not State.ENDED:
+                broker.subscribe()
+            elif fault == "go" and len(broker.dispatcher.consumers) > 1:
+                broker.leave(dice.choice(broker.dispatcher.consumers))
     for broker in pool.brokers.values():
         broker.reachable = True
         if pool.holder != broker.name and broker.session.coordinator is not None:
