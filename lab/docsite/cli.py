@@ -15,8 +15,9 @@ from readonly_operator.kubectl import command as kubectl
 from docsite.markdown import NOTE, code, sentence, table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+COLUMNS = ["option", "default", "meaning"]
 HEAD = f"""# Command line
 
 {NOTE}
@@ -48,21 +49,37 @@ def _plain_environment() -> Iterator[None]:
         os.environ.update(hidden)
 
 
-def _command(made: argparse.ArgumentParser, name: str, level: int) -> Iterator[str]:
+def _command(made: argparse.ArgumentParser, name: str, level: int, shared: Sequence[list[str]] = ()) -> Iterator[str]:
+    """Give the section of a command, and those of its subcommands. Options that all of these have are listed once.
+
+    Args:
+        made: its parser.
+        name: its words.
+        level: level of its heading.
+        shared: rows that the section of the command above has.
+    """
     yield f"{'#' * level} {name}\n"
     if made.description:
         yield f"{sentence(made.description)}\n"
-    rows = [_row(action, made) for action in made._actions if _shown(action)]  # noqa: SLF001 - argparse has no public list
-    if rows:
-        yield table(["option", "default", "meaning"], rows) + "\n"
+    if rows := [row for row in _rows(made) if row not in shared]:
+        yield table(COLUMNS, rows) + "\n"
     if made.epilog:
         epilog = made.epilog.strip()
         yield (f"```\n{epilog}\n```\n" if "\n" in epilog else f"{epilog}\n")
-    for action in made._actions:  # noqa: SLF001
+    for action in made._actions:  # noqa: SLF001 - argparse has no public list
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+            first, *others = map(_rows, action.choices.values())
+            common = [row for row in first if all(row in rows for rows in others)]
+            if common:
+                yield f"Options of each `{name}` command:\n"
+                yield table(COLUMNS, common) + "\n"
             for word, parser in action.choices.items():
                 parser.epilog = None  # that of the command once more
-                yield from _command(parser, f"{name} {word}", level + 1)
+                yield from _command(parser, f"{name} {word}", level + 1, common)
+
+
+def _rows(made: argparse.ArgumentParser) -> list[list[str]]:
+    return [_row(action, made) for action in made._actions if _shown(action)]  # noqa: SLF001
 
 
 def _shown(action: argparse.Action) -> bool:

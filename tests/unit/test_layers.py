@@ -227,7 +227,7 @@ BROKERS_ROOMS = {
         "clock",
         "lease_guard",
     },
-    "replay": {"cursors", "owner", "topic", "bookkeeper", "metadata", "wire"},
+    "replay": {"cursors", "pool", "owner", "topic", "bookkeeper", "metadata", "wire"},
     "split": {
         "subscription",
         "pool",

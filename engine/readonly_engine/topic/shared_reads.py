@@ -66,19 +66,39 @@ class SharedReads:
         Raises:
             BookKeeperError: the entry at `first` cannot be read now.
         """
-        read = next((read for read in self.pending if read.covers(first)), None)
+        read = self._covering(first)
         if read is None:
             run = self._chain.run(first, self._ahead(count))
             if run is None:
                 return []
             read = self._start(first.ledger_id, *run)
-        entries = await await_shared(read.task)
-        return entries[first.entry_id - read.first :][:count]
+        return await _result(read, first, count)
+
+    async def read_run(self, first: Position, run: tuple[int, int], count: int) -> list[TopicEntry]:
+        """As `read`, up to the last entry of a run of stored entries, which need not be readable yet.
+
+        Args:
+            first: the first entry, which is not in the cache.
+            run: the ids of the first and the last entry.
+            count: as in `read`.
+
+        Raises:
+            BookKeeperError: as `read`.
+        """
+        return await _result(self._covering(first) or self._start(first.ledger_id, *run), first, count)
+
+    @property
+    def ahead_entries(self) -> int:
+        """Number of entries that READ_AHEAD_BYTES hold, by the last read."""
+        return max(READ_AHEAD_BYTES // self._entry_bytes, 1)
 
     def cancel(self) -> None:
         """End all pending reads."""
         for read in self.pending:
             read.task.cancel()
+
+    def _covering(self, position: Position) -> PendingRead | None:
+        return next((read for read in self.pending if read.covers(position)), None)
 
     def _start(self, ledger_id: int, first: int, last: int) -> PendingRead:
         """Start a read up to the first entry that is in the cache or in another pending read."""
@@ -111,3 +131,8 @@ class SharedReads:
         entries = [TopicEntry(entry) for entry in await self._sources.read(ledger_id, first, last)]
         self._entry_bytes = max(summarize(entries)[1] // len(entries), 1)
         return self._cache.put_all(entries)
+
+
+async def _result(read: PendingRead, first: Position, count: int) -> list[TopicEntry]:
+    entries = await await_shared(read.task)
+    return entries[first.entry_id - read.first :][:count]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from readonly_engine.background import run_forever
 from readonly_engine.bookkeeper.errors import BookKeeperError
-from readonly_engine.topic.log import READ_AHEAD_BYTES, TopicLog
+from readonly_engine.topic.log import TopicLog
 from readonly_engine.topic.reading import first_entry
 from readonly_engine.topic.replay.chain import ReleasedChain
 from readonly_engine.topic.replay.gate import AheadEntry, ReplayGate
@@ -131,11 +131,7 @@ class ReplayLog(TopicLog):
         found = self._cache.run(first.ledger_id, *run)
         if found:
             return found
-        read = next((read for read in self._reads if read.brings(first)), None)
-        if read is None:
-            read = self._start_read(first.ledger_id, *run)
-        entries = await await_shared(read.task)
-        return entries[first.entry_id - read.first :][:count]
+        return await self._reads.read_run(first, run, count)
 
     # Releases
 
@@ -184,7 +180,7 @@ class ReplayLog(TopicLog):
             if not room or (due is not None and self._replay.clock.next_release(due) is None):
                 return
             self._following = stored.at_or_after(self._following)
-            entries = await self.read_stored(self._following, min(room, max(READ_AHEAD_BYTES // self._entry_bytes, 1)))
+            entries = await self.read_stored(self._following, min(room, self._reads.ahead_entries))
             if not entries:
                 return
             self._gate.add_entries(AheadEntry(entry.position, entry.timestamp, entry.size) for entry in entries)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pulsar
 import pytest
 
-from tests.integration.fleet import backlog, quiet_client
-from tests.integration.test_split import SUBSCRIPTION, split_pool, wait_split  # noqa: F401 - a fixture
+from tests.integration.subscriptions.test_split import SUBSCRIPTION, split_pool, wait_split  # noqa: F401 - a fixture
+from tests.support.pulsar.fleet import backlog, quiet_client
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
