@@ -24,6 +24,7 @@ from bench.scenarios import (
     local_subscriptions,
     saturation,
     shared,
+    split,
     status_page,
     subscriptions,
 )
@@ -42,6 +43,7 @@ BENCHES: Final[dict[str, tuple[str, Callable[[BenchCluster, Plan], Report]]]] = 
     "saturation": (saturation.TITLE, saturation.run),
     "catch-up": (catch_up.TITLE, catch_up.run),
     "shared": (shared.TITLE, shared.run),
+    "split": (split.TITLE, split.run),
     "latency": (latency.TITLE, latency.run),
     "subscriptions": (subscriptions.TITLE, subscriptions.run),
     "local-subscriptions": (local_subscriptions.TITLE, local_subscriptions.run),

@@ -191,6 +191,9 @@ class SubscriptionState:
         served_by: HERE, OWNER, or the URL of another broker of the pool.
         reason: reason of passthrough; empty for none.
         finding: what the broker found, for OWNER.
+        split: state of this broker's part, if several brokers serve it; empty if one does.
+        coordinator: URL of the broker that leases a split subscription, if it is another one and known.
+        members: number of other brokers that this one leases it to.
     """
 
     name: str = ""
@@ -204,6 +207,9 @@ class SubscriptionState:
     served_by: str = HERE
     reason: str = ""
     finding: str = ""
+    split: str = ""
+    coordinator: str = ""
+    members: int = 0
 
 
 @dataclass(frozen=True, slots=True)

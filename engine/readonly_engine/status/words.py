@@ -40,8 +40,15 @@ def passed_text(counted: ReasonCount) -> str:
 
 
 def served_text(subscription: SubscriptionState) -> str:
-    """Return which broker serves a subscription, in a word or a URL."""
-    return subscription.served_by or "this broker"
+    """Return which broker serves a subscription, in some words or a URL."""
+    served = subscription.served_by or "this broker"
+    if not subscription.split:
+        return served
+    if subscription.coordinator:
+        return f"{served}, by leases of {subscription.coordinator}"
+    if subscription.split == "coordinating":
+        return f"{served}, which leases it to {subscription.members:,} more"
+    return f"{served}, split: {subscription.split}"
 
 
 def lac_text(source: SourceState) -> str:

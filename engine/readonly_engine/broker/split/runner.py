@@ -16,7 +16,7 @@ from readonly_engine.owner.errors import OwnerUnavailableError, RelayError
 from readonly_engine.wire.pulsar_pb2 import ServerError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable
+    from collections.abc import Callable, Collection, Coroutine
 
     from readonly_engine.broker.dispatch.consumer_state import ConsumerState
     from readonly_engine.broker.pool.claim_store import ClaimHandle, ClaimStore
@@ -155,7 +155,7 @@ class SplitRunner:
         return self._session.state.value
 
     @property
-    def members(self) -> Iterable[str]:
+    def members(self) -> Collection[str]:
         """The other brokers that are connected, if this one coordinates."""
         return self._members.keys()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from readonly_engine.broker.consumer.client_consumer import ClientConsumer
+from readonly_engine.broker.split.subscription import SplitSubscription
 from readonly_engine.http.status.listing import page_of
 from readonly_engine.status.state import (
     BOOKIES,
@@ -193,6 +194,7 @@ class PageFigures:
             consumers += len(subscription.consumers)
             kind, lag = _kind(subscription.kind), subscription.backlog
             position, served_by = str(subscription.mark_delete), HERE
+        runner = subscription.runner if isinstance(subscription, SplitSubscription) else None
         rate = self._rate((topic, name), name, messages, size)
         return SubscriptionState(
             name=clipped(name),
@@ -206,6 +208,9 @@ class PageFigures:
             served_by=served_by,
             reason=reason,
             finding=clipped(finding),
+            split="" if runner is None else runner.state,
+            coordinator="" if runner is None else clipped(runner.coordinator),
+            members=0 if runner is None else len(runner.members),
         )
 
     def _rate(self, key: object, name: str, messages: int, size: int) -> Rate | None:

@@ -1,0 +1,191 @@
+"""Split subscriptions: CPU of each broker for one subscription with acks, by one broker (Single), and by 1, 2 and 4 (Split)."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+import uuid
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from bench.client import LoadClient
+from bench.cpu import Meter
+from bench.figures import Bar, Report, Sample, ratio
+from bench.sides import FIRST_S, KEPT_UP, SETTLE_S
+from devstack.console import say
+
+if TYPE_CHECKING:
+    from bench.cluster import BenchCluster
+    from bench.plan import Plan
+
+TITLE: Final = "One Shared or Key_Shared subscription with acks: CPU of one broker, and of several that split it"
+CONSUMERS: Final = 40
+SIDES: Final = (("owner", 0), ("Single", 1), ("Split", 1), ("Split", 2), ("Split", 4))
+"""Servers of the consumers: the owner, or the dispatch of the binding and the number of brokers."""
+
+
+@dataclass(frozen=True, slots=True)
+class SplitWorkload:
+    """A subscription. Messages have no key, so each has a place of its own on the ring of Key_Shared."""
+
+    kind: str
+    rate: float
+    batched: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.kind}, {self.rate:,g}/s of 1 KB{', batched' if self.batched else ''}"
+
+
+WORKS: Final = (
+    SplitWorkload("Shared", 2_000),
+    SplitWorkload("Shared", 5_000, batched=True),
+    SplitWorkload("Key_Shared", 2_000),
+    SplitWorkload("Key_Shared", 5_000, batched=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One side in one round.
+
+    Attributes:
+        dispatch: `owner`, `Single` or `Split`.
+        brokers_us: CPU of each read-only broker, in µs per delivered message.
+        owner_us: all CPU of the owner, with that of publishing, in µs per published message.
+        delivered: messages delivered.
+        published: messages published.
+        shares: messages of each broker, as parts of all.
+    """
+
+    dispatch: str
+    brokers_us: tuple[float, ...]
+    owner_us: float
+    delivered: int
+    published: int
+    shares: tuple[float, ...]
+
+    @property
+    def total_us(self) -> float:
+        """CPU of all read-only brokers together."""
+        return sum(self.brokers_us)
+
+
+def run(cluster: BenchCluster, plan: Plan) -> Report:
+    """Measure all works."""
+    rows, bars, raw, notes = [], [], [], list[str]()
+    for work in plan.pick(WORKS, WORKS[:1]):
+        rounds = _rounds(cluster, plan, work)
+        single = [one.total_us for one in rounds["Single", 1]]
+        for (dispatch, brokers), measured in rounds.items():
+            total = Sample(tuple(one.total_us for one in measured))
+            most = Sample(tuple(max(one.brokers_us, default=0.0) for one in measured))
+            left = Sample(tuple(one.owner_us for one in measured))
+            label = dispatch if dispatch != "Split" else f"Split, {brokers}"
+            rows.append(
+                (
+                    str(work),
+                    label,
+                    total.text(".1f") if brokers else "",
+                    ratio(total.values, single).text() if brokers else "",
+                    most.text(".1f") if brokers else "",
+                    left.text(".1f"),
+                )
+            )
+            if brokers:
+                bars.append(Bar(str(work), label, total))
+            part = min(one.delivered / max(1, one.published) for one in measured)
+            if part < KEPT_UP:
+                notes.append(f"{work}, {label}: {part:.0%} of the published messages were delivered in time.")
+            raw.append(
+                {
+                    "work": asdict(work),
+                    "dispatch": dispatch,
+                    "brokers": brokers,
+                    "rounds": [asdict(one) for one in measured],
+                }
+            )
+    columns = (
+        "subscription",
+        "brokers",
+        "all brokers, µs per message",
+        "ratio to Single",
+        "most loaded broker, µs",
+        "owner, with publishing, µs",
+    )
+    return Report(columns, tuple(rows), "µs of CPU per message", tuple(bars), tuple(notes), raw)
+
+
+def _rounds(cluster: BenchCluster, plan: Plan, work: SplitWorkload) -> dict[tuple[str, int], list[Measured]]:
+    """Measure all sides in turns."""
+    found: dict[tuple[str, int], list[Measured]] = {side: [] for side in SIDES}
+    topic = cluster.topic("split")
+    with LoadClient("produce", broker=cluster.owner, topic=topic, rate=work.rate, batched=work.batched) as publisher:
+        for number in range(-1, plan.rounds):
+            for side in plan.turns(number, SIDES):
+                measured = _side(cluster, plan, work, topic, publisher, *side)
+                each = ", ".join(f"{one:.1f}" for one in measured.brokers_us)
+                say(f"{work}: {side[0]} {side[1]}: {each} µs, owner {measured.owner_us:.1f} µs")
+                if number >= 0:
+                    found[side].append(measured)
+    cluster.delete_topics([topic])
+    return found
+
+
+def _side(
+    cluster: BenchCluster,
+    plan: Plan,
+    work: SplitWorkload,
+    topic: str,
+    publisher: LoadClient,
+    dispatch: str,
+    brokers: int,
+) -> Measured:
+    name = uuid.uuid4().hex[:8]
+    with ExitStack() as stack, tempfile.TemporaryDirectory() as folder:
+        engines = []
+        if brokers:
+            bindings = Path(folder) / "bindings.json"
+            binding = {"name": "bench/split", "topics": [topic], "dispatch": dispatch}
+            bindings.write_text(json.dumps({"revision": "1", "bindings": [binding]}), encoding="utf-8")
+            pool = stack.enter_context(cluster.pool(brokers, topic, options=["--bindings", str(bindings)]))
+            engines = pool.brokers
+        addresses = [one.address for one in engines] or [cluster.owner]
+        readers = [
+            stack.enter_context(
+                LoadClient(
+                    "consume",
+                    dispatch,
+                    broker=address,
+                    topic=topic,
+                    consumers=CONSUMERS // len(addresses),
+                    subscription=name,
+                    type=work.kind,
+                    durable=True,
+                    ack=True,
+                )
+            )
+            for address in addresses
+        ]
+        for reader in readers:
+            reader.until_messages(1, FIRST_S)
+        time.sleep(2 * SETTLE_S)
+        meter = Meter({"owner": [cluster.pid("broker-0")]} | {one.url: [one.process.pid] for one in engines})
+        published, before = publisher.counted().messages, [one.dispatched(topic) for one in engines]
+        delivered = sum(one.counted().messages for one in readers)
+        time.sleep(plan.seconds)
+        cpu = meter.used()
+        delivered = sum(one.counted().messages for one in readers) - delivered
+        published = publisher.counted().messages - published
+        by_each = [one.dispatched(topic) - old for one, old in zip(engines, before, strict=True)]
+    cluster.admin.delete_subscription(topic, name, force=True)
+    return Measured(
+        dispatch,
+        tuple(cpu[one.url] / delivered * 1e6 for one in engines),
+        cpu["owner"] / published * 1e6,
+        delivered,
+        published,
+        tuple(one / max(1, sum(by_each)) for one in by_each),
+    )
