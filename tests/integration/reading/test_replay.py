@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import subprocess
+import sys
 import threading
 import time
 from contextlib import closing
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pulsar as pulsar_lib
 import pytest
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
     from devstack.pool import Pool
     from devstack.pulsar.admin import PulsarAdmin
+    from devstack.pulsar.status import Endpoints
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +64,7 @@ def iso(seconds: float) -> str:
 
 
 @pytest.fixture(scope="module")
-def recording(pulsar, admin: PulsarAdmin) -> Recording:
+def recording(pulsar: Endpoints, admin: PulsarAdmin) -> Recording:
     plain, partitioned = (f"persistent://public/default/test-replay-{kind}-{time.time_ns()}" for kind in "ab")
     admin.create_topic(plain)
     admin.create_partitioned_topic(partitioned, PARTITIONS)
@@ -212,6 +216,46 @@ def test_a_replay_survives_the_death_of_a_broker_and_touches_no_owner(
         assert stats["subscriptions"] == earlier["subscriptions"]
         assert stats["msgOutCounter"] == earlier["msgOutCounter"]
     assert not [name for name in admin.topics() if "__readonly_cursors" in name and pool.name in name]
+
+
+def replay_command(pulsar: Endpoints, pool: Pool, *words: str) -> str:
+    """What `pulsar-readonly replay` says."""
+    command = [sys.executable, "-m", "readonly_engine.command", "replay", *words, "--pool", pool.name]
+    command += ["--metadata-store-url", pulsar.pool_store]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return done.stdout + done.stderr
+
+
+def test_the_clock_is_shown_paused_and_changed_while_it_runs(
+    own_pool: Callable[..., Pool], recording: Recording, pulsar: Endpoints
+) -> None:
+    pool = own_pool(1, "--topics", TESTS, *recording.window(3600.0))
+    (broker,) = pool.brokers
+
+    def state() -> Any:
+        return json.loads(broker.get("/status"))["broker"]
+
+    assert " speed 1 running" in replay_command(pulsar, pool, "show")
+    with closing(quiet_client(pool.url)) as client:
+        receivers = subscribed(client, recording, "paused", pulsar_lib.ConsumerType.Exclusive)
+        try:
+            assert " speed 1 paused" in replay_command(pulsar, pool, "pause")
+            wait_until(lambda: state()["replay_paused"], 10, "a paused clock")
+            stands = state()["replay_ms"]
+            assert " speed 1000 paused" in replay_command(pulsar, pool, "speed", "1000")
+            assert " speed 1000 running" in replay_command(pulsar, pool, "resume")
+            wait_until(lambda: len(received(receivers)) == len(recording.times), 30, "all messages")
+            assert stands < recording.times[0] * 1000 < state()["replay_ms"]
+            assert " ended" in replay_command(pulsar, pool, "show")
+        finally:
+            assert_in_order(merged(receivers))
+        metrics = broker.get("/metrics").splitlines()
+    asked = [line for line in metrics if line.startswith("pulsar_readonly_owner_request_duration_seconds_count")]
+    assert asked == []
+    assert "has live brokers: end them first" in replay_command(pulsar, pool, "delete")
+    broker.stop()
+    assert replay_command(pulsar, pool, "delete").startswith("deleted 20")
+    assert "has no replay in this metadata store" in replay_command(pulsar, pool, "show")
 
 
 def test_nothing_is_published_and_no_topic_is_made(

@@ -97,6 +97,24 @@ def test_watching_the_children_of_a_foreign_node_does_not_make_it(pulsar, other)
     asyncio.run(run())
 
 
+async def test_of_two_writers_of_a_version_one_is_told_that_it_was_late(pulsar) -> None:
+    path = f"/pulsar-readonly/test-{uuid.uuid4().hex[:8]}/a/b"
+    async with metadata_of(pulsar) as (store, _, _):
+        first = await store.put_if(path, b"1", None)
+        assert first is not None
+        assert await store.put_if(path, b"2", None) is None
+        second = await store.put_if(path, b"2", first)
+        assert second is not None
+        assert await store.put_if(path, b"3", first) is None
+        found = await store.get(path)
+        assert (found.value, found.version) == (b"2", second)
+        await store.remove(path)
+        assert await store.put_if(path, b"3", second) is None
+        assert await store.get(path) is None
+        with pytest.raises(ValueError, match="must not be written"):
+            await store.put_if("/managed-ledgers/x", b"", None)
+
+
 @zookeeper_only
 async def test_watches_and_our_own_nodes_survive_the_loss_of_the_session(pulsar, other, monkeypatch) -> None:
     client, root = other

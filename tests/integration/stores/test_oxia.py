@@ -175,6 +175,18 @@ async def test_records_children_and_watches(oxia: OxiaCluster) -> None:
         await other.remove(f"{root}/a/x")
 
 
+async def test_of_two_writers_of_a_version_one_is_told_that_it_was_late(oxia: OxiaCluster) -> None:
+    path = f"{fresh()}/a/b"
+    async with store(oxia) as one:
+        first = await one.put_if(path, b"1", None)
+        assert first is not None
+        assert await one.put_if(path, b"2", None) is None
+        second = await one.put_if(path, b"2", first)
+        assert second is not None
+        assert await one.put_if(path, b"3", first) is None
+        assert (await one.get(path)).value == b"2"
+
+
 async def test_records_of_pulsar_are_in_all_shards(oxia: OxiaCluster) -> None:
     """Written as Pulsar does: by their path alone."""
     folder = f"/managed-ledgers/{uuid.uuid4().hex}"
