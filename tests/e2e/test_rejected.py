@@ -1,4 +1,4 @@
-"""What the API server refuses, and what the user reads then: rejected.yaml, which docs/reference/errors.md shows as a table.
+"""What the API server refuses, and what the user reads then: rejected.yaml, which docs/reference/refusals.md shows as a table.
 
 The objects are given to the API server directly: a kubectl for each would take a minute.
 """

@@ -276,9 +276,11 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
         "kubectl create rolebinding": local("kind: RoleBinding"),
     },
     "how-to/replay.md": {
-        "pulsar-readonly serve": not_run("does not end by itself; tests/integration/test_replay.py has the options"),
-        "export": not_run("needs a replay that runs; tests/integration/test_replay.py runs the commands"),
-        "pulsar-readonly replay delete": not_run("tests/integration/test_replay.py runs it"),
+        "pulsar-readonly serve": not_run(
+            "does not end by itself; tests/integration/reading/test_replay.py has the options"
+        ),
+        "export": not_run("needs a replay that runs; tests/integration/reading/test_replay.py runs the commands"),
+        "pulsar-readonly replay delete": not_run("tests/integration/reading/test_replay.py runs it"),
     },
     "how-to/runbooks.md": {
         "helm upgrade": local("runbook_url: https://docs.example.com/pulsar-readonly/latest/how-to/runbooks.html#"),

@@ -1,6 +1,6 @@
-"""docs/reference/errors.md shows what the API server refuses: the table is made of tests/e2e/rejected.yaml.
+"""docs/reference/refusals.md shows what the API server refuses: the table is made of tests/e2e/rejected.yaml.
 
-After a change there: UPDATE_DOCS=1 pytest tests/unit/operator/test_errors_page.py
+After a change there: UPDATE_DOCS=1 pytest tests/unit/operator/test_refusals_page.py
 """
 
 import os
@@ -9,8 +9,8 @@ import pathlib
 from tests.support.yaml_documents import load_yaml
 
 ROOT = pathlib.Path(__file__).parents[3]
-PAGE = ROOT / "docs" / "reference" / "errors.md"
-BEGIN = "tests/unit/operator/test_errors_page.py -->\n"
+PAGE = ROOT / "docs" / "reference" / "refusals.md"
+BEGIN = "tests/unit/operator/test_refusals_page.py -->\n"
 END = "<!-- end -->"
 
 
@@ -33,6 +33,6 @@ def test_every_mistake_is_on_the_page():
         PAGE.write_text(before + begin + table() + end + after)
         there = table()
     assert there == table(), (
-        "docs/reference/errors.md is behind tests/e2e/rejected.yaml: "
-        "UPDATE_DOCS=1 .venv/bin/python -m pytest tests/unit/operator/test_errors_page.py"
+        "docs/reference/refusals.md is behind tests/e2e/rejected.yaml: "
+        "UPDATE_DOCS=1 .venv/bin/python -m pytest tests/unit/operator/test_refusals_page.py"
     )
