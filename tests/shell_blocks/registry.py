@@ -280,7 +280,7 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
             "does not end by itself; tests/integration/reading/test_replay.py has the options"
         ),
         "export": not_run("needs a replay that runs; tests/integration/reading/test_replay.py runs the commands"),
-        "pulsar-readonly replay delete": not_run("tests/integration/reading/test_replay.py runs it"),
+        "pulsar-readonly replay delete": not_run("a replay must run; tests/integration/reading/test_replay.py runs it"),
     },
     "how-to/runbooks.md": {
         "helm upgrade": local("runbook_url: https://docs.example.com/pulsar-readonly/latest/how-to/runbooks.html#"),
