@@ -24,6 +24,7 @@ from tests.support.pulsar.entry_filter import filters_folder
 from tests.support.pulsar.fleet import TESTS, quiet_client
 from tests.support.pulsar.secure_stores import OWN_ROOT, secrets_folder, session
 from tests.support.pulsar.secured import secured_stack
+from tests.support.pulsar.stacks import kept_ledgers
 
 SHARED_STACKS: Final = {"first": ("integration", 26650), "second": ("integration-2", 25650)}
 """Name and base port of the stacks that most tests share; apart from the default stack, which is a developer's own."""
@@ -36,17 +37,6 @@ SECURE: Final = os.environ.get("PULSAR_READONLY_STORES") == "secure"
 
 SECURE_STACKS: Final = {"first": ("integration-secure", 16800), "second": ("integration-secure-2", 16850)}
 """Name and base port of the shared stacks then."""
-
-LEDGER_ENTRIES: Final = 100
-"""A topic's ledger is full after so many entries: a few hundred messages make a topic of several ledgers."""
-
-KEPT_LEDGERS: Final = (
-    Setting("broker", "managedLedgerMaxEntriesPerLedger", str(LEDGER_ENTRIES)),
-    # Else the ledgers of a topic without subscriptions go as soon as they are full.
-    Setting("broker", "defaultRetentionTimeInMinutes", "60"),
-    Setting("broker", "defaultRetentionSizeInMB", "1024"),
-)
-"""Topics have several ledgers, and keep them."""
 
 OPERATION_S: Final = 90
 """A stock client's operations may take so long: three times its default, on machines where much else runs."""
@@ -122,12 +112,9 @@ def pulsar_stack() -> Iterator[PulsarCluster]:
         base_port=base_port,
         quick=True,
         settings=(
-            Setting("broker", "managedLedgerMaxEntriesPerLedger", str(LEDGER_ENTRIES)),
+            *kept_ledgers(),
             # Else brokers shun for half an hour a bookie that a test has killed, and the next kill leaves too few.
             Setting("broker", "bookkeeperClientHealthCheckEnabled", "false"),
-            # Else the ledgers of a topic without subscriptions go as soon as they are full.
-            Setting("broker", "defaultRetentionTimeInMinutes", "60"),
-            Setting("broker", "defaultRetentionSizeInMB", "1024"),
         ),
     )
     stack = PulsarCluster(with_secure_stores(spec, secrets_folder()) if SECURE else spec)
@@ -246,9 +233,7 @@ def txn_stack(request: pytest.FixtureRequest) -> Iterator[PulsarCluster]:
             transactions=True,
             quick=True,
             settings=(
-                Setting("broker", "managedLedgerMaxEntriesPerLedger", str(LEDGER_ENTRIES)),
-                Setting("broker", "defaultRetentionTimeInMinutes", "60"),
-                Setting("broker", "defaultRetentionSizeInMB", "1024"),
+                *kept_ledgers(),
                 Setting("broker", "entryFiltersDirectory", str(filters_folder())),
                 Setting("broker", "allowOverrideEntryFilters", "true"),
                 Setting("broker", "acknowledgmentAtBatchIndexLevelEnabled", "true"),
@@ -284,7 +269,7 @@ def release(request: pytest.FixtureRequest) -> Iterator[PulsarCluster]:
             brokers=1,
             quick=True,
             settings=(
-                *KEPT_LEDGERS,
+                *kept_ledgers(),
                 # Releases that compress znodes do so above 16 KiB only by default.
                 Setting("broker", "managedLedgerInfoCompressionThresholdInBytes", "16"),
                 Setting("broker", "managedCursorInfoCompressionThresholdInBytes", "16"),

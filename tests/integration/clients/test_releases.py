@@ -16,11 +16,11 @@ from devstack.pool import Pool
 from devstack.pulsar.admin import PulsarAdmin
 from devstack.pulsar.assembled import assembled_versions
 from devstack.pulsar.cluster import PulsarCluster
-from devstack.pulsar.spec import OXIA, PulsarSpec
-from tests.integration.conftest import KEPT_LEDGERS, LEDGER_ENTRIES
+from devstack.pulsar.spec import OXIA
 from tests.support.java import need_java
 from tests.support.messages import numbers_of, publish_numbers
 from tests.support.pulsar.fleet import quiet_client
+from tests.support.pulsar.stacks import LEDGER_ENTRIES, fresh_stack, kept_ledgers
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.nightly
@@ -39,24 +39,10 @@ def backlogs(admin: PulsarAdmin, topic: str) -> dict[str, int]:
 @pytest.fixture(scope="module")
 def on_oxia() -> Iterator[PulsarCluster]:
     """The newest release on Oxia as by Pulsar's Helm chart: brokers and bookies have a namespace each."""
-    need_java(assembled_versions()[-1])
-    stack = PulsarCluster(
-        PulsarSpec(
-            name="on-oxia",
-            version=assembled_versions()[-1],
-            metadata=OXIA,
-            apart=True,
-            base_port=24700,
-            bookies=1,
-            brokers=1,
-            quick=True,
-            settings=KEPT_LEDGERS,
-        )
-    )
-    stack.down(purge=True)
-    stack.up()
-    yield stack
-    stack.down(purge=True)
+    newest = assembled_versions()[-1]
+    need_java(newest)
+    with fresh_stack("on-oxia", 24700, version=newest, metadata=OXIA, apart=True, settings=kept_ledgers()) as stack:
+        yield stack
 
 
 @pytest.mark.parametrize("cursors", ["owner", "local"])

@@ -13,13 +13,12 @@ from devstack.pulsar.assembled import assembled_versions
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.distribution import ensure_distribution
 from devstack.pulsar.java import java_program
-from devstack.pulsar.spec import PulsarSpec
 from tests.support.java import need_java
+from tests.support.pulsar.stacks import fresh_stack
 
 pytestmark = [pytest.mark.nightly, pytest.mark.own_stack]
 
 SOURCE = Path(__file__).parent / "ScalableClient.java"
-BASE_PORT = 19650
 COUNT = 20
 LIMIT_S = 150
 RELEASE = next(version for version in assembled_versions() if version.startswith("5."))
@@ -28,13 +27,8 @@ RELEASE = next(version for version in assembled_versions() if version.startswith
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[PulsarCluster]:
     need_java(RELEASE)
-    stack = PulsarCluster(
-        PulsarSpec(name="scalable", version=RELEASE, base_port=BASE_PORT, bookies=1, brokers=1, quick=True)
-    )
-    stack.down(purge=True)
-    stack.up()
-    yield stack
-    stack.down(purge=True)
+    with fresh_stack("scalable", 19650, version=RELEASE) as stack:
+        yield stack
 
 
 @pytest.fixture(scope="module")

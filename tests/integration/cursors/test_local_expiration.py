@@ -11,9 +11,9 @@ import pytest
 
 from devstack.pool import Pool
 from devstack.pulsar.cluster import PulsarCluster
-from devstack.pulsar.spec import PulsarSpec, Setting
 from tests.support.messages import numbers_of, publish_numbers
 from tests.support.pulsar.fleet import quiet_client
+from tests.support.pulsar.stacks import broker_settings, fresh_stack
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.nightly, pytest.mark.own_stack]
@@ -29,23 +29,13 @@ EARLIEST: Final = pulsar.InitialPosition.Earliest
 @pytest.fixture
 def stack() -> Iterator[PulsarCluster]:
     """A stack of its own, which looks for inactive subscriptions once a minute, and not only every five."""
-    settings = {
-        "subscriptionExpiryCheckIntervalInMinutes": "1",
-        "managedLedgerMaxEntriesPerLedger": str(LEDGER_ENTRIES),
-        "managedLedgerMinLedgerRolloverTimeMinutes": "0",
-    }
-    spec = PulsarSpec(
-        name="expiring",
-        base_port=15850,
-        bookies=1,
-        brokers=1,
-        quick=True,
-        settings=tuple(Setting("broker", key, value) for key, value in settings.items()),
+    settings = broker_settings(
+        subscriptionExpiryCheckIntervalInMinutes=1,
+        managedLedgerMaxEntriesPerLedger=LEDGER_ENTRIES,
+        managedLedgerMinLedgerRolloverTimeMinutes=0,
     )
-    stack = PulsarCluster(spec)
-    stack.up(renew=True)
-    yield stack
-    stack.down(purge=True)
+    with fresh_stack("expiring", 15850, settings=settings) as stack:
+        yield stack
 
 
 def test_messages_of_a_consumer_that_rests_outlive_the_expiration_of_subscriptions(

@@ -10,9 +10,9 @@ import pytest
 
 from devstack.pool import Pool
 from devstack.pulsar.admin import AdminError, PulsarAdmin
-from tests.integration.conftest import LEDGER_ENTRIES
 from tests.support.messages import numbers_of, publish_numbers
 from tests.support.pulsar.fleet import quiet_client
+from tests.support.pulsar.stacks import LEDGER_ENTRIES
 from tests.support.waiting import wait_until
 
 RECEIVE_MS = 20_000

@@ -13,9 +13,9 @@ from devstack.errors import DevstackError
 from devstack.pool import BrokerProcess, Pool
 from devstack.pulsar.admin import AdminError, MessageId, PulsarAdmin
 from devstack.pulsar.cluster import PulsarCluster
-from devstack.pulsar.spec import PulsarSpec, Setting
 from tests.integration.ownership.test_owner_moves import Consumer, frozen, mark_delete, publish
 from tests.support.pulsar.fleet import quiet_client
+from tests.support.pulsar.stacks import broker_settings, fresh_stack
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.nightly, pytest.mark.second_stack]
@@ -42,19 +42,9 @@ class Scene(NamedTuple):
 @pytest.fixture(scope="module")
 def stack() -> Iterator[PulsarCluster]:
     """A stack of its own, whose brokers are killed."""
-    stack = PulsarCluster(
-        PulsarSpec(
-            name="owner-death",
-            base_port=28750,
-            bookies=1,
-            brokers=2,
-            quick=True,
-            settings=(Setting("broker", "metadataStoreSessionTimeoutMillis", str(SESSION_TIMEOUT_MS)),),
-        )
-    )
-    stack.up(renew=True)
-    yield stack
-    stack.down(purge=True)
+    settings = broker_settings(metadataStoreSessionTimeoutMillis=SESSION_TIMEOUT_MS)
+    with fresh_stack("owner-death", 28750, brokers=2, settings=settings) as stack:
+        yield stack
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ import pytest
 
 from devstack.pool import Pool
 from devstack.pulsar.cluster import PulsarCluster
-from devstack.pulsar.spec import PulsarSpec, Setting
 from tests.support.pulsar.fleet import quiet_client
 from tests.support.pulsar.java_client import JavaClient, JavaClientError
+from tests.support.pulsar.stacks import broker_settings, fresh_stack, kept_ledgers
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.nightly, pytest.mark.second_stack]
@@ -35,25 +35,10 @@ Id = tuple[int, int, int]
 @pytest.fixture(scope="module")
 def stack() -> Iterator[PulsarCluster]:
     """A stack of its own, with transactions, whose brokers are killed."""
-    stack = PulsarCluster(
-        PulsarSpec(
-            name="pushed-rates",
-            base_port=30750,
-            bookies=2,
-            brokers=2,
-            transactions=True,
-            quick=True,
-            settings=(
-                Setting("broker", "metadataStoreSessionTimeoutMillis", str(SESSION_TIMEOUT_MS)),
-                Setting("broker", "managedLedgerMaxEntriesPerLedger", "500"),
-                Setting("broker", "defaultRetentionTimeInMinutes", "60"),
-                Setting("broker", "defaultRetentionSizeInMB", "1024"),
-            ),
-        )
-    )
-    stack.up(renew=True)
-    yield stack
-    stack.down(purge=True)
+    timeout = broker_settings(metadataStoreSessionTimeoutMillis=SESSION_TIMEOUT_MS)
+    settings = (*timeout, *kept_ledgers(500))
+    with fresh_stack("pushed-rates", 30750, bookies=2, brokers=2, transactions=True, settings=settings) as stack:
+        yield stack
 
 
 class Publisher:

@@ -9,19 +9,16 @@ import pytest
 
 from devstack.pool import Pool
 from devstack.pulsar.cluster import PulsarCluster
-from devstack.pulsar.spec import PulsarSpec
 from tests.support.pulsar.fleet import quiet_client
+from tests.support.pulsar.stacks import fresh_stack
 
 pytestmark = [pytest.mark.nightly, pytest.mark.own_stack]
 
 
 @pytest.fixture
 def stock_pulsar() -> Iterator[PulsarCluster]:
-    spec = PulsarSpec(name="stock-lac", base_port=27650, bookies=1, brokers=1, explicit_lac_ms=0, quick=True)
-    stack = PulsarCluster(spec)
-    stack.up()
-    yield stack
-    stack.down(purge=True)
+    with fresh_stack("stock-lac", 27650, explicit_lac_ms=0) as stack:
+        yield stack
 
 
 def test_the_owner_is_asked_for_the_last_entry_when_the_topic_rests(stock_pulsar, tmp_path) -> None:

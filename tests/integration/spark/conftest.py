@@ -14,10 +14,11 @@ from devstack.objectstore.server import ACCESS_KEY, SECRET_KEY
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.spec import PulsarSpec, Setting
 from devstack.standalone_spark import StandaloneSpark
-from tests.integration.conftest import LEDGER_ENTRIES, up_until_last_use
+from tests.integration.conftest import up_until_last_use
 from tests.support.pulsar.fleet import quiet_client
 from tests.support.pulsar.spark_driver import Driver
 from tests.support.pulsar.spark_session import local_spark
+from tests.support.pulsar.stacks import kept_ledgers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,9 +50,7 @@ def spark_stack(request: pytest.FixtureRequest) -> Iterator[PulsarCluster]:
             transactions=True,
             quick=True,
             settings=(
-                Setting("broker", "managedLedgerMaxEntriesPerLedger", str(LEDGER_ENTRIES)),
-                Setting("broker", "defaultRetentionTimeInMinutes", "60"),
-                Setting("broker", "defaultRetentionSizeInMB", "1024"),
+                *kept_ledgers(),
                 # The S3 offloader takes its credentials from the broker's environment.
                 Setting("broker-env", "ACCESS_KEY_ID", ACCESS_KEY),
                 Setting("broker-env", "ACCESS_KEY_SECRET", SECRET_KEY),

@@ -10,11 +10,11 @@ from readonly_spark.errors import DataLossError
 from readonly_spark.plan.planner import MAX_LOOKUPS
 
 from devstack.pulsar.admin import AdminError
-from tests.integration.conftest import LEDGER_ENTRIES
 from tests.integration.spark.test_changes import DEADLINE_S, ledgers_of
 from tests.integration.spark.test_streams import run, run_until, table
 from tests.support.pulsar.spark_driver import numbers, read
 from tests.support.pulsar.spark_session import LIMITS, stream
+from tests.support.pulsar.stacks import LEDGER_ENTRIES
 from tests.support.topics import create_settled_topic
 from tests.support.waiting import wait_until
 

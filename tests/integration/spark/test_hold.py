@@ -11,11 +11,11 @@ from readonly_spark.plan.admission import Limits
 from readonly_spark.stream import StreamPlanner
 
 from devstack.pulsar.cluster import PulsarCluster
-from tests.integration.conftest import LEDGER_ENTRIES
 from tests.integration.spark.test_streams import DEADLINE_S, start, table, wait_for
 from tests.support.pulsar.raw_client import RawClient
 from tests.support.pulsar.spark_driver import numbers, publish, read
 from tests.support.pulsar.spark_session import stream
+from tests.support.pulsar.stacks import LEDGER_ENTRIES
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.nightly

@@ -11,9 +11,9 @@ from readonly_spark.plan import snapshots
 from readonly_spark.plan.snapshots import ANY_LEDGER, Snapshot
 
 from devstack.pulsar.cluster import PulsarCluster
-from devstack.pulsar.spec import PulsarSpec, Setting
 from tests.support.pulsar.java_client import JavaClient
 from tests.support.pulsar.spark_driver import Driver
+from tests.support.pulsar.stacks import broker_settings, fresh_stack, kept_ledgers
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.nightly
@@ -35,28 +35,16 @@ SNAPSHOT_S: Final = 60
 @pytest.fixture(scope="module")
 def segmented() -> Iterator[PulsarCluster]:
     """A stack whose owner stores snapshots in segments."""
-    stack = PulsarCluster(
-        PulsarSpec(
-            name="segments",
-            base_port=25850,
-            bookies=1,
-            brokers=1,
-            transactions=True,
-            quick=True,
-            settings=(
-                Setting("broker", "managedLedgerMaxEntriesPerLedger", str(LEDGER_ENTRIES)),
-                Setting("broker", "managedLedgerMinLedgerRolloverTimeMinutes", "0"),
-                Setting("broker", "defaultRetentionTimeInMinutes", "60"),
-                Setting("broker", "defaultRetentionSizeInMB", "1024"),
-                Setting("broker", "transactionBufferSegmentedSnapshotEnabled", "true"),
-                # SnapshotSegmentAbortedTxnProcessorImpl computes the number of transactions from it.
-                Setting("broker", "transactionBufferSnapshotSegmentSize", str(8 + TOPIC_SIZE + 3 * IN_SEGMENT)),
-            ),
-        )
+    settings = broker_settings(
+        managedLedgerMinLedgerRolloverTimeMinutes=0,
+        transactionBufferSegmentedSnapshotEnabled="true",
+        # SnapshotSegmentAbortedTxnProcessorImpl computes the number of transactions from it.
+        transactionBufferSnapshotSegmentSize=8 + TOPIC_SIZE + 3 * IN_SEGMENT,
     )
-    stack.up(renew=True)
-    yield stack
-    stack.down(purge=True)
+    with fresh_stack(
+        "segments", 25850, transactions=True, settings=(*kept_ledgers(LEDGER_ENTRIES), *settings)
+    ) as stack:
+        yield stack
 
 
 @pytest.fixture(params=["whole", "in segments"])

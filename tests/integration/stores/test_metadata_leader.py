@@ -16,10 +16,10 @@ from readonly_engine.metadata.store import OWN_ROOT
 
 from devstack.pool import Pool
 from devstack.pulsar.cluster import PulsarCluster
-from devstack.pulsar.spec import HOST, OXIA, OXIA_NAMESPACE, ZOOKEEPER, PulsarSpec
-from tests.integration.conftest import KEPT_LEDGERS
+from devstack.pulsar.spec import HOST, OXIA, OXIA_NAMESPACE, ZOOKEEPER
 from tests.integration.stores.number_reader import NumberReader, stored_numbers
 from tests.support.pulsar.fleet import SHARED, TESTS, Feed, Sink, claims_of, quiet_client
+from tests.support.pulsar.stacks import fresh_stack, kept_ledgers
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.nightly, pytest.mark.own_stack]
@@ -34,22 +34,10 @@ SEND_MS = 120_000
 
 @pytest.fixture(params=[ZOOKEEPER, OXIA])
 def cluster(request: pytest.FixtureRequest) -> Iterator[PulsarCluster]:
-    stack = PulsarCluster(
-        PulsarSpec(
-            name="ensemble",
-            metadata=request.param,
-            metadata_servers=3,
-            base_port=BASE_PORT,
-            bookies=1,
-            brokers=1,
-            quick=True,
-            settings=KEPT_LEDGERS,
-        )
-    )
-    stack.down(purge=True)
-    stack.up()
-    yield stack
-    stack.down(purge=True)
+    with fresh_stack(
+        "ensemble", BASE_PORT, metadata=request.param, metadata_servers=3, settings=kept_ledgers()
+    ) as stack:
+        yield stack
 
 
 def leader(cluster: PulsarCluster, ask: int = 0) -> str:

@@ -13,17 +13,16 @@ from readonly_engine.metadata.migration import FLAG_PATH, Phase, decode_migratio
 from devstack.pool import BrokerProcess, Pool
 from devstack.pulsar.assembled import assembled_versions
 from devstack.pulsar.cluster import PulsarCluster
-from devstack.pulsar.spec import DEFAULT_VERSION, MIGRATION, PulsarSpec
-from tests.integration.conftest import KEPT_LEDGERS
+from devstack.pulsar.spec import DEFAULT_VERSION, MIGRATION
 from tests.integration.stores.number_reader import NumberReader, stored_numbers
 from tests.support.java import need_java
 from tests.support.messages import numbers_of
 from tests.support.pulsar.fleet import SHARED, TESTS, Feed, Sink, claims_of, quiet_client
+from tests.support.pulsar.stacks import fresh_stack, kept_ledgers
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.nightly, pytest.mark.own_stack]
 
-BASE_PORT = 20650
 RELEASES = [version for version in assembled_versions() if version != DEFAULT_VERSION]
 MOVED_S = 120
 GAP_S = 1.0
@@ -35,22 +34,9 @@ SEND_MS = 120_000
 def cluster(request: pytest.FixtureRequest) -> Iterator[PulsarCluster]:
     """A cluster on ZooKeeper, with an empty Oxia beside it."""
     need_java(request.param)
-    stack = PulsarCluster(
-        PulsarSpec(
-            name="migration",
-            version=request.param,
-            metadata=MIGRATION,
-            base_port=BASE_PORT,
-            bookies=1,
-            brokers=1,
-            quick=True,
-            settings=KEPT_LEDGERS,
-        )
-    )
-    stack.down(purge=True)
-    stack.up()
-    yield stack
-    stack.down(purge=True)
+    settings = kept_ledgers()
+    with fresh_stack("migration", 20650, version=request.param, metadata=MIGRATION, settings=settings) as stack:
+        yield stack
 
 
 def phase_at(cluster: PulsarCluster) -> Phase:
