@@ -1,4 +1,4 @@
-# The long checks. They are not part of `make test`; oracle, fuzz and hostile have a short form there, churn and compat one of the nightly tests.
+# The long checks. They are not part of `make test`; oracle, fuzz, hostile and frameworks have a short form there, churn and compat one of the nightly tests.
 SEED ?=
 ENTRIES ?= 200000
 MINUTES ?= 10

@@ -1,4 +1,4 @@
-"""Frameworks in short: two programs with a pool whose serving broker is killed (`make -C lab frameworks` is the full form)."""
+"""Two programs of frameworks at the owner and through a pool, and two while servers are disturbed (`make -C lab frameworks`)."""
 
 from pathlib import Path
 
@@ -10,17 +10,24 @@ from longtests.frameworks.program import PROGRAMS, load_program
 from longtests.frameworks.run import Job, Runs
 from longtests.frameworks.table import problems
 
-pytestmark = pytest.mark.nightly
 
-CASES = ("owner", "pool", "pool-kill")
+def check(stack: PulsarCluster, folder: Path, names: tuple[str, ...], cases: tuple[str, ...]) -> None:
+    """Run programs with a Shared subscription; nothing may be lost, or different through the pool."""
+    jobs = [Job(load_program(PROGRAMS / name), "Shared", BY_NAME[case]) for name in names for case in cases]
+    results = Runs(stack, folder, workers=2).run(jobs, lambda _: None)
+    assert problems(results) == []
+    assert [result.build_error for result in results] == [""] * len(jobs)
+    assert [result.counts.get("lost", 0) for result in results] == [0] * len(jobs)
 
 
 def test_two_frameworks_receive_the_same_at_the_owner_and_through_a_pool(
     pulsar_stack: PulsarCluster, tmp_path: Path
 ) -> None:
-    programs = [load_program(PROGRAMS / name) for name in ("camel", "pulsar-client-reactive")]
-    jobs = [Job(program, "Shared", BY_NAME[case]) for program in programs for case in CASES]
-    results = Runs(pulsar_stack, tmp_path, workers=2).run(jobs, lambda _: None)
-    assert problems(results) == []
-    assert [result.build_error for result in results] == [""] * len(jobs)
-    assert [result.counts.get("lost", 0) for result in results] == [0] * len(jobs)
+    check(pulsar_stack, tmp_path, ("camel", "python-asyncio"), ("owner", "pool"))
+
+
+@pytest.mark.nightly
+def test_two_frameworks_lose_nothing_when_the_serving_broker_is_killed(
+    pulsar_stack: PulsarCluster, tmp_path: Path
+) -> None:
+    check(pulsar_stack, tmp_path, ("camel", "pulsar-client-reactive"), ("owner-unload", "pool-kill"))
