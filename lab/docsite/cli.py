@@ -24,6 +24,7 @@ HEAD = f"""# Command line
 
 `pulsar-readonly COMMAND --help` prints the same. Exit status 2 means a wrong command line, 1 a failure, 0 success.
 `pulsar-readonly --version` prints version, commit, Python and the loaded C modules. An option in *italics* is required.
+Options of each subcommand follow the subcommand.
 """
 
 

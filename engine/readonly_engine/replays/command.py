@@ -42,38 +42,37 @@ _EXAMPLES: Final = """examples:
 All brokers of the pool follow within a moment. Exit status: 1 for a failure, 2 for invalid options."""
 
 
+_COMMANDS: Final = {
+    "show": "the replays of the pool, and where their clocks are",
+    "pause": "stop the clock, so that no more messages are released",
+    "resume": "let a paused clock go on where it stands",
+    "speed": "change the speed of the clock, from now on",
+    "delete": "a replay with all its cursors, so that it can begin again; its brokers must have ended",
+}
+_SUMMARY: Final = "; ".join(f"{name}: {text.partition(';')[0]}" for name, text in _COMMANDS.items())
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command's options."""
-    common = OptionParser(add_help=False)
-    common.add_argument(
-        "--metadata-store-url", metavar="URL", default=os.environ.get(ENVIRONMENT),
-        help=f"metadata store of the cluster, {FORMS} (default: the environment's {ENVIRONMENT})",
-    )  # fmt: skip
-    common.add_argument("--pool", metavar="NAME", default="default", help="name of the pool (default default)")
-    common.add_argument(
-        "--replay", metavar="WINDOW", help="one of several replays of the pool, by its name in `replay show`"
-    )
-    add_security_options(common)
     made = OptionParser(
         prog=NAME,
         description="Show and change the replays of a pool (serve --replay-from).",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
-
-    def add(name: str, summary: str) -> argparse.ArgumentParser:
-        return commands.add_parser(
-            name, parents=[common], help=summary, description=f"{summary[0].upper()}{summary[1:]}.",
-            epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
-        )  # fmt: skip
-
-    add("show", "show the replays of the pool, and where their clocks are")
-    add("pause", "stop the clock: no more messages are released")
-    add("resume", "let a paused clock go on where it stands")
-    speed = add("speed", "change the speed of the clock, from now on")
-    speed.add_argument("speed", metavar=SPEED.form, type=_speed, help=f"the speed: {SPEED.expected}")
-    add("delete", "delete a replay with all its cursors, so that it can begin again; its brokers must have ended")
+    made.add_argument("command", metavar="COMMAND", choices=tuple(_COMMANDS), help=_SUMMARY)
+    made.add_argument(
+        "speed", metavar=SPEED.form, nargs="?", type=_speed, help=f"of `speed`: the speed, {SPEED.expected}"
+    )
+    made.add_argument(
+        "--metadata-store-url", metavar="URL", default=os.environ.get(ENVIRONMENT),
+        help=f"metadata store of the cluster, {FORMS} (default: the environment's {ENVIRONMENT})",
+    )  # fmt: skip
+    made.add_argument("--pool", metavar="NAME", default="default", help="name of the pool (default default)")
+    made.add_argument(
+        "--replay", metavar="WINDOW", help="one of several replays of the pool, by its name in `replay show`"
+    )
+    add_security_options(made)
     return made
 
 
@@ -90,7 +89,13 @@ def main(argv: list[str]) -> int:
     Returns:
         The exit status: 0 for success, 1 for a failure, 2 for invalid options, 130 after an interrupt.
     """
-    return run_command(NAME, _run(parser().parse_args(argv)), (ToolError, MetadataError))
+    made = parser()
+    options = made.parse_args(argv)
+    if (options.command == "speed") != (options.speed is not None):
+        made.error(
+            f"give the speed, {SPEED.expected}" if options.speed is None else f"{options.command} takes no speed"
+        )
+    return run_command(NAME, _run(options), (ToolError, MetadataError))
 
 
 async def _run(options: argparse.Namespace) -> None:

@@ -89,7 +89,7 @@ def read_all(reader: pulsar_lib.Reader) -> Iterator[pulsar_lib.Message]:
         yield reader.read_next(10_000)
 
 
-class Subscriber:
+class MessageCollector:
     """Receives and acks until it has enough messages."""
 
     def __init__(self, consumer: pulsar_lib.Consumer, *, acks: bool = True) -> None:
@@ -117,12 +117,12 @@ class Subscriber:
         return self.got
 
 
-def received(subscribers: Iterable[Subscriber]) -> set[int]:
-    return {message.number for one in subscribers for message in one.got}
+def received(collectors: Iterable[MessageCollector]) -> set[int]:
+    return {message.number for one in collectors for message in one.got}
 
 
-def merged(subscribers: Iterable[Subscriber]) -> list[Message]:
-    return sorted((message for one in subscribers for message in one.stop()), key=lambda message: message.arrived)
+def merged(collectors: Iterable[MessageCollector]) -> list[Message]:
+    return sorted((message for one in collectors for message in one.stop()), key=lambda message: message.arrived)
 
 
 def drifts(messages: list[Message], speed: float) -> list[float]:
@@ -139,24 +139,24 @@ def assert_in_order(messages: list[Message]) -> None:
 
 def subscribed(
     client: pulsar_lib.Client, recording: Recording, name: str, kind: pulsar_lib.ConsumerType
-) -> list[Subscriber]:
+) -> list[MessageCollector]:
     return [
-        Subscriber(client.subscribe(topic, name, consumer_type=kind, initial_position=EARLIEST))
+        MessageCollector(client.subscribe(topic, name, consumer_type=kind, initial_position=EARLIEST))
         for topic in recording.topics
     ]
 
 
-@pytest.mark.parametrize("speed", [1.0, 10.0])
+@pytest.mark.parametrize("speed", [pytest.param(1.0, marks=pytest.mark.nightly), 10.0])
 def test_messages_come_in_their_order_at_the_pace_of_their_publication(
     own_pool: Callable[..., Pool], recording: Recording, speed: float
 ) -> None:
     pool = own_pool(2, "--topics", TESTS, *recording.window(LEAD_S * speed), "--replay-speed", str(speed))
     with closing(quiet_client(pool.url)) as client:
-        subscribers = subscribed(client, recording, "paced", pulsar_lib.ConsumerType.Failover)
+        collectors = subscribed(client, recording, "paced", pulsar_lib.ConsumerType.Failover)
         try:
-            wait_until(lambda: len(received(subscribers)) == len(recording.times), 60, "all messages")
+            wait_until(lambda: len(received(collectors)) == len(recording.times), 60, "all messages")
         finally:
-            messages = merged(subscribers)
+            messages = merged(collectors)
     assert_in_order(messages)
     late = drifts(messages, speed)
     p50, p99 = late[len(late) // 2], late[int(len(late) * 0.99)]
@@ -173,18 +173,19 @@ def test_all_messages_of_the_window_come_at_once_and_no_others(
     last = len(recording.times) // 2
     pool = own_pool(1, "--topics", TESTS, *recording.window(last=last), "--replay-speed", "unlimited")
     with closing(quiet_client(pool.url)) as client:
-        subscribers = subscribed(client, recording, "all", pulsar_lib.ConsumerType.Shared)
+        collectors = subscribed(client, recording, "all", pulsar_lib.ConsumerType.Shared)
         try:
-            wait_until(lambda: len(received(subscribers)) == last + 1, 30, "all messages of the window")
+            wait_until(lambda: len(received(collectors)) == last + 1, 30, "all messages of the window")
             reader = client.create_reader(recording.topics[0], pulsar_lib.MessageId.earliest)
             read = [int(message.data()) for message in read_all(reader)]
         finally:
-            messages = merged(subscribers)
+            messages = merged(collectors)
     assert_in_order(messages)
     assert sorted(message.number for message in messages) == list(range(last + 1))
     assert read == list(range(0, last + 1, 2))
 
 
+@pytest.mark.nightly
 def test_a_replay_survives_the_death_of_a_broker_and_touches_no_owner(
     own_pool: Callable[..., Pool], recording: Recording, admin: PulsarAdmin
 ) -> None:
@@ -197,12 +198,12 @@ def test_a_replay_survives_the_death_of_a_broker_and_touches_no_owner(
         try:
             wait_until(lambda: len(received(sets[0])) >= 10, 30, "the first messages")
             pool.brokers[0].kill()
-            for subscribers in sets:
-                wait_until(lambda one=subscribers: len(received(one)) == len(recording.times), 60, "all messages")
+            for collectors in sets:
+                wait_until(lambda one=collectors: len(received(one)) == len(recording.times), 60, "all messages")
             assert sum(one["active"] for one in pool.brokers[1].stats()["localCursors"]) == 2 * len(topics)
         finally:
-            for subscribers in sets:
-                merged(subscribers)
+            for collectors in sets:
+                merged(collectors)
         pool.brokers[1].stop()
         pool.restart(1)
         with closing(quiet_client(pool.url)) as again:
@@ -237,18 +238,18 @@ def test_the_clock_is_shown_paused_and_changed_while_it_runs(
 
     assert " speed 1 running" in replay_command(pulsar, pool, "show")
     with closing(quiet_client(pool.url)) as client:
-        subscribers = subscribed(client, recording, "paused", pulsar_lib.ConsumerType.Exclusive)
+        collectors = subscribed(client, recording, "paused", pulsar_lib.ConsumerType.Exclusive)
         try:
             assert " speed 1 paused" in replay_command(pulsar, pool, "pause")
             wait_until(lambda: state()["replay_paused"], 10, "a paused clock")
             stands = state()["replay_ms"]
             assert " speed 1000 paused" in replay_command(pulsar, pool, "speed", "1000")
             assert " speed 1000 running" in replay_command(pulsar, pool, "resume")
-            wait_until(lambda: len(received(subscribers)) == len(recording.times), 30, "all messages")
+            wait_until(lambda: len(received(collectors)) == len(recording.times), 30, "all messages")
             assert stands < recording.times[0] * 1000 < state()["replay_ms"]
             assert " ended" in replay_command(pulsar, pool, "show")
         finally:
-            assert_in_order(merged(subscribers))
+            assert_in_order(merged(collectors))
         metrics = broker.get("/metrics").splitlines()
     asked = [line for line in metrics if line.startswith("pulsar_readonly_owner_request_duration_seconds_count")]
     assert asked == []
