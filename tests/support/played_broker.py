@@ -118,6 +118,7 @@ class PlayedBroker:
         self.claim_store = SimpleNamespace(held=[1], suspended=False)
         self.bindings_error = None
         self.draining = False
+        self.replay: Any = None
         members = [Member("pulsar://b-0:1", consumers=3, http_port=8080), Member("pulsar://a-1:1", consumers=9)]
         self.pool = SimpleNamespace(
             url="pulsar://b-0:1", name="orders", uid="7c1e", locality="/eu/a", members={one.url: one for one in members}

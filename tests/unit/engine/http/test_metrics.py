@@ -24,6 +24,7 @@ from readonly_engine.metadata.errors import MetadataUnavailableError
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.net.durations import Durations
 from readonly_engine.topic.cache import EntryCache
+from readonly_engine.topic.replay.clock import UNLIMITED, ReplayClock
 
 from docsite.metrics import idle_broker
 from tests.support.samples import value_of
@@ -60,7 +61,7 @@ def broker():
 def serve(broker, name, **backlogs):
     """Serve a topic with a subscription for each backlog."""
     topic = parse_topic_name(P + name)
-    served = SimpleNamespace(subscriptions={one: played(count) for one, count in backlogs.items()}, tail=None)
+    served = SimpleNamespace(subscriptions={one: played(count) for one, count in backlogs.items()}, tail=None, log=None)
     broker.topics.all.append((topic, served))
     for one in backlogs:
         broker.topics.counters[topic, one] = Counters(messages=2, bytes=20)
@@ -306,3 +307,23 @@ async def test_the_id_of_the_source_cluster_is_read_once_and_never_holds_up_the_
     )
     assert [await server._instance() for _ in range(6)] == ["", "", "", "id", "id", "id"]
     assert len(asked) == 4
+
+
+def test_a_replay_shows_its_clock_and_a_broker_of_the_present_shows_none(broker):
+    shared = broker.replay.shared
+    shared.now_ms = lambda: 90_000.0
+    shared.clock = ReplayClock.started(5000, 6000, 2.0, 89_800.0)
+    found = of_replay(samples(broker))
+    assert found == {"clock_timestamp_seconds": 5.4, "speed_ratio": 2.0, "ended": 0.0, "behind_seconds": 0.0}
+    shared.clock = shared.clock.with_speed(UNLIMITED, 89_900.0)
+    found = of_replay(samples(broker))
+    assert (found["speed_ratio"], found["ended"]) == (float("inf"), 1.0)
+    shared.clock = shared.clock.pause(89_950.0)
+    assert of_replay(samples(broker))["speed_ratio"] == 0.0
+    broker.replay = None
+    assert of_replay(samples(broker)) == {}
+
+
+def of_replay(found):
+    begin = "pulsar_readonly_replay_"
+    return {key.removeprefix(begin): value for key, value in found.items() if key.startswith(begin)}

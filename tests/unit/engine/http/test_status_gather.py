@@ -1,9 +1,11 @@
 """The state of a broker for one page: the right figures, and no more work than for that page."""
 
 import asyncio
+import dataclasses
 import json
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from readonly_engine.broker.passthrough.policy import PassedThrough
@@ -13,9 +15,12 @@ from readonly_engine.http.status.gather import MAX_MEMBERS, About, Gatherer, Not
 from readonly_engine.http.status.page import render
 from readonly_engine.http.status.slices import STEPS, Slices
 from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.status.document import encode
+from readonly_engine.status.document import decode, encode
 from readonly_engine.status.state import MemberState, ReasonCount, Relief
 from readonly_engine.status.view import View
+from readonly_engine.status.words import replay_text
+from readonly_engine.topic.replay.clock import UNLIMITED, ReplayClock
+from readonly_engine.topic.replay.shared import SharedClock
 
 from tests.support.played_broker import STORES, PlayedBroker, PlayedSubscription, played_consumer, played_topic
 
@@ -48,6 +53,33 @@ def many(count, **given):
     return PlayedBroker(
         {f"{P}t-{number:05}": played_topic({"s": PlayedSubscription(**given)}) for number in range(count)}
     )
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda clock: clock, "at 2026-11-21T14:00:05.000Z, 5 times the original pace, to 2026-11-21T15:00:00.000Z"),
+        (lambda clock: clock.pause(2e12 + 500), "at 2026-11-21T14:00:02.500Z, paused, to 2026-11-21T15:00:00.000Z"),
+        (
+            lambda clock: clock.with_speed(UNLIMITED, 2e12),
+            "at 2026-11-21T15:00:00.000Z, all messages at once, ended at 2026-11-21T15:00:00.000Z",
+        ),
+        (
+            lambda clock: dataclasses.replace(clock, end_ms=None),
+            "at 2026-11-21T14:00:05.000Z, 5 times the original pace, without an end",
+        ),
+    ],
+)
+def test_a_replay_shows_where_it_is(clock, change, text):
+    begin = 1_795_269_600_000
+    broker = PlayedBroker({P + "a": played_topic({})})
+    shared = SharedClock(change(ReplayClock.started(begin, begin + 3_600_000, 5.0, 2e12)), lambda: 2e12 + 1000)
+    broker.replay = SimpleNamespace(shared=shared)
+    status = read(gatherer(broker, clock))
+    assert replay_text(status.broker) == text
+    assert text in render(status, FIRST)
+    assert decode(json.loads(json.dumps(encode(status)))).broker == status.broker
+    assert "Replay" not in render(read(gatherer(PlayedBroker({}), clock)), FIRST)
 
 
 def test_broker_source_and_pool(clock):
