@@ -53,6 +53,7 @@ class KeyCoordinator(MemberLeases[_Member]):
         super().__init__(epoch)
         self.indivisible = False
         self._consumers: tuple[KeyConsumer, ...] = ()
+        self._due = False  # whether `grants` may have something: it is asked at each turn of the event loop
 
     def follow(self, max_unacked: int) -> None:
         """Ignore it: each member has its part of the limit."""
@@ -64,6 +65,7 @@ class KeyCoordinator(MemberLeases[_Member]):
 
     def _on_joined(self, member: _Member) -> None:
         member.reported, member.changed = False, True
+        self._due = True
 
     def report(self, name: str, report: KeyReport, now: float) -> bool:
         """Handle a report.
@@ -81,7 +83,7 @@ class KeyCoordinator(MemberLeases[_Member]):
         self._free(member, report.released & member.leaving)
         if report.consumers is not None:
             self._place(name, report.consumers)
-        member.reported = True
+        member.reported = self._due = True
         self._renew(member, report.number, now)
         return True
 
@@ -90,6 +92,7 @@ class KeyCoordinator(MemberLeases[_Member]):
         return KeyGrant(self.epoch, 0, 0.0)
 
     def _on_left(self, name: str, member: _Member) -> None:  # noqa: ARG002
+        self._due = True
         self._place(name, ())
 
     def _free(self, member: _Member, slots: int) -> None:
@@ -144,8 +147,9 @@ class KeyCoordinator(MemberLeases[_Member]):
             now: the time.
             valid_until: end of this broker's claim, which no lease outlasts.
         """
-        if now >= valid_until:
+        if now >= valid_until or not self._due:
             return {}
+        self._due = False
         used = 0
         for member in self._members.values():
             used |= member.slots
