@@ -23,7 +23,7 @@ def options(
         if isinstance(action, argparse._SubParsersAction):
             for word, inner in action.choices.items():
                 yield from options(f"{name} {word}", inner)
-        elif action.choices:
+        elif action.choices and action.option_strings:
             yield f"{name} {action.option_strings[-1]}", parser, action
 
 

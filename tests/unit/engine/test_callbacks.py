@@ -44,7 +44,7 @@ ENDS = {
     "bookkeeper.reads._all_or_none": AWAITED,
     "bookkeeper.speculative_read.speculative_read": AWAITED,
     "broker.consumer.client_consumer.ClientConsumer._close": PROCESS,
-    "broker.cursors.held_partition.HeldPartition._change": AWAITED,
+    "broker.cursors.partition.CursorPartition._change": AWAITED,
     "broker.cursors.local_cursors.LocalCursors.open": AWAITED,
     "broker.cursors.local_cursors.LocalCursors.end": "the claim is released in any case",
     "broker.cursors.local_subscription.LocalSubscription._change_active": "@ends",

@@ -11,7 +11,7 @@ from readonly_engine.broker.consumer.admission import admit
 from readonly_engine.broker.consumer.client_consumer import ClientConsumer
 from readonly_engine.broker.consumer.exclusives import ExclusiveConsumers
 from readonly_engine.broker.consumer.relay_marks import RELAYED_BY, mark_member
-from readonly_engine.broker.consumer.route import CLAIMED_TYPES, Local
+from readonly_engine.broker.consumer.route import CLAIMED_TYPES, CursorPlace, Local
 from readonly_engine.broker.cursors.local_requests import LocalRequest
 from readonly_engine.broker.pool.bindings import Bindings, from_patterns
 from readonly_engine.broker.pool.claim_store import ClaimHandle
@@ -393,3 +393,38 @@ def test_local_cursors_can_be_exported_and_deleted_after_the_owner_has_become_th
         with pytest.raises(OwnerRefusedError):
             come(broker, subscribe)
     assert made == [(Local(changes_only=request_ is LocalRequest.FORCE), "the partition")] * moves
+
+
+@pytest.mark.parametrize("durable", [True, False])
+async def test_a_consumer_of_a_replay_has_a_cursor_of_the_replay_and_no_owner_is_asked(monkeypatch, durable):
+    """Not even for the compacted ledger, which is of the present."""
+    broker, made = Broker(BOUND), []
+
+    def make(client, placement, subscribe, claim, route, partition):
+        made.append((placement, subscribe.read_compacted, route, partition))
+        return Consumer(client, placement, subscribe, claim, route, partition)
+
+    async def key_of(topic, _):
+        return ClaimKey(topic, "")
+
+    async def place(_):
+        return ""
+
+    async def opened(_):
+        return "the partition"
+
+    async def acquire(key):
+        return ClaimHandle(key, 1, "", 7)
+
+    monkeypatch.setattr(admission, "make_consumer", make)
+    broker.replay = object()
+    broker.passthrough = broker.local_names = None
+    broker.local_cursors = SimpleNamespace(key_of=key_of, open=opened, place=place)
+    broker.claim_store = SimpleNamespace(acquire=acquire)
+    broker.pending_redirects = SimpleNamespace(arrived=lambda _: None)
+    client = SimpleNamespace(identity="me", services=broker, closed=False, attached=lambda _: None)
+    subscribe = CommandSubscribe(subscription="s", durable=durable, read_compacted=True, topic=str(TOPIC))
+    await admit(client, TOPIC, subscribe)
+    ((placement, compacted, route, partition),) = made
+    assert (placement.cursor, placement.bound, compacted) == (CursorPlace.POOL, True, False)
+    assert (route, partition) == (Local(changes_only=False), "the partition")
