@@ -148,8 +148,9 @@ class ReplayPositions:
     async def _at_time(self, log: ReplayLog, publish_ms: float) -> Position:
         return await self._clamped(log, await log.position_at(publish_ms))
 
-    async def _begin(self, log: ReplayLog) -> Position:
-        return before(await log.position_at(self._replay.clock.begin_ms))
+    @staticmethod
+    async def _begin(log: ReplayLog) -> Position:
+        return before(await log.begin())
 
     @staticmethod
     def _latest(log: ReplayLog, begin: Position) -> Position:

@@ -85,6 +85,7 @@ class ReplayLog(TopicLog):
         self._replay = replay
         self._gate = ReplayGate()
         self._following: Position | None = None  # the next entry for the gate
+        self._begin: Position | None = None
         self._located: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         replay.listen(self._wake.set)
         self._releasing = run_forever(self._release_entries, f"replay of {topic}")
@@ -110,6 +111,19 @@ class ReplayLog(TopicLog):
             stored = self.chain.stored
             due = self._gate.newest_ms if stored.readable(stored.at_or_after(self._following)) else None
         return 0.0 if due is None else max(released - due, 0.0)
+
+    async def begin(self) -> Position:
+        """Return the first stored entry of the replay, released or not. It is searched once, as soon as it is stored.
+
+        Raises:
+            BookKeeperError: an entry on the way of the search cannot be read.
+        """
+        if self._begin is None:
+            found = await self.position_at(self._replay.clock.begin_ms)
+            if not self.chain.stored.readable(found):
+                return found
+            self._begin = found
+        return self._begin
 
     async def position_at(self, publish_ms: float) -> Position:
         """Return the first stored entry of a publish time or a later one, released or not (`reading.position_at`).

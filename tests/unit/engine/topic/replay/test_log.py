@@ -148,6 +148,23 @@ async def test_a_log_that_is_opened_late_begins_where_the_clock_is(scene):
     ]  # fmt: skip
 
 
+async def test_the_begin_of_the_replay_is_searched_once(scene, monkeypatch):
+    searched = []
+    position_at = ReplayLog.position_at
+
+    async def counted(log, publish_ms):
+        searched.append(publish_ms)
+        return await position_at(log, publish_ms)
+
+    monkeypatch.setattr(ReplayLog, "position_at", counted)
+    scene.topic(l3=[-500])
+    await scene.log.located()
+    assert [await scene.log.begin(), await scene.log.begin()] == [(3, 1), (3, 1)]
+    scene.topic(l3=[-500], l5=[-1, 20])
+    assert [await scene.log.begin() for _ in range(3)] == [(5, 1)] * 3
+    assert searched == [BEGIN] * 3
+
+
 async def test_entries_that_come_during_the_replay_are_released_too(scene):
     scene.topic(l3=[0])
     await scene.pass_to(1000)
