@@ -199,6 +199,7 @@ def test_each_key_comes_once_and_in_order_while_consumers_come_and_go(
 
 
 @pytest.mark.parametrize("fault", ["the coordinator dies", "a member dies", "a member stands still", "unload"])
+@pytest.mark.nightly
 def test_keys_stay_in_order_and_nothing_is_lost_in_faults(
     split_pool: Pool,  # noqa: F811
     pulsar_client: pulsar.Client,
