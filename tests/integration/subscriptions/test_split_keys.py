@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 import pulsar
 import pytest
 
-from tests.integration.subscriptions.test_split import SUBSCRIPTION, split_pool, wait_split  # noqa: F401 - a fixture
+from tests.integration.subscriptions.test_split import SUBSCRIPTION, publish, roles, split_pool, wait_split  # noqa: F401 - a fixture
 from tests.support.pulsar.fleet import backlog, quiet_client
 from tests.support.waiting import wait_until
 
@@ -196,6 +196,22 @@ def test_each_key_comes_once_and_in_order_while_consumers_come_and_go(
     assert journal.repeated == {}
     shares = [broker.dispatched(topic) for broker in split_pool.brokers]
     assert min(shares) > COUNT / 10, shares
+
+
+def test_consumers_with_ranges_of_hashes_are_served_by_one_broker(
+    split_pool: Pool,  # noqa: F811
+    pulsar_client: pulsar.Client,
+    topic: str,
+    work: Callable[..., KeyWorker],
+    journal: Journal,
+) -> None:
+    for first, last in ((0, 32767), (32768, 65535)):
+        mode = pulsar.KeySharedMode.Sticky
+        work(key_shared_policy=pulsar.ConsumerKeySharedPolicy(mode, sticky_ranges=[(first, last)]))
+    publish(pulsar_client, topic, range(1000))
+    wait_until(lambda: len(journal.received) == 1000, 30, what="all messages came")
+    assert set(roles(split_pool, topic).values()) == {""}
+    assert journal.repeated == {}
 
 
 @pytest.mark.parametrize("fault", ["the coordinator dies", "a member dies", "a member stands still", "unload"])
