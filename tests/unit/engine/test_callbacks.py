@@ -104,7 +104,6 @@ ENDS = {
     "metadata.oxia.store.OxiaStore._register_all": PROCESS,
     "metadata.watchers.Watchers._call_soon": PROCESS,
     "metadata.watches.NodeWatch.refresh": RESTARTS,
-    "metadata.watches.NodeWatch.fired": PROCESS,
     "metadata.watches.NodeWatch._retry_later": RESTARTS,
     "metadata.watches.NodeWatch.poll": RESTARTS,
     "metadata.watches.PollRounds._schedule": PROCESS,
