@@ -7,6 +7,7 @@ from typing import Final
 
 from devstack.cache import cache_root
 from devstack.pulsar.distribution import ensure_distribution
+from devstack.pulsar.java import java_program
 from devstack.pulsar.spec import DEFAULT_VERSION
 
 NAME: Final = "only-even"
@@ -22,7 +23,8 @@ def filters_folder() -> Path:
         return folder
     folder.mkdir(parents=True, exist_ok=True)
     home = ensure_distribution(DEFAULT_VERSION)
-    compile_it = ["javac", "--release", "17", "-cp", f"{home}/lib/*", "-d", str(folder), str(SOURCE)]
+    compiler = f"{java_program(DEFAULT_VERSION)}c"  # that of the broker: an older one does not read its classes
+    compile_it = [compiler, "--release", "17", "-cp", f"{home}/lib/*", "-d", str(folder), str(SOURCE)]
     subprocess.run(compile_it, check=True, capture_output=True, timeout=JAVAC_TIMEOUT_S)
     unfinished = folder / "only-even.part"
     with zipfile.ZipFile(unfinished, "w") as nar:
