@@ -17,6 +17,10 @@ MAX_AHEAD_BYTES: Final = 1 << 20
 """Bound of their bytes. One entry may be larger."""
 
 
+MAX_SKEW_MS: Final = 60_000
+"""An entry that is stored was published before now. By so much the clocks of its producer and of this broker may differ."""
+
+
 class AheadEntry(NamedTuple):
     """An entry that was read before its release.
 
@@ -58,10 +62,16 @@ class ReplayGate:
             return 0
         return MAX_AHEAD_ENTRIES - len(self._waiting)
 
-    def add_entries(self, entries: Iterable[AheadEntry]) -> None:
-        """Add the next entries of the topic."""
+    def add_entries(self, entries: Iterable[AheadEntry], now_ms: float) -> None:
+        """Add the next entries of the topic.
+
+        Args:
+            entries: the entries.
+            now_ms: the time of this broker. An entry of the future has a wrong time: it follows the one before it.
+        """
         for entry in entries:
-            self._newest = max(self._newest, entry.publish_ms)
+            if entry.publish_ms <= now_ms + MAX_SKEW_MS:
+                self._newest = max(self._newest, entry.publish_ms)
             self._waiting.append(entry._replace(publish_ms=self._newest))
             self.size += entry.size
 

@@ -197,7 +197,8 @@ class ReplayLog(TopicLog):
             entries = await self.read_stored(self._following, min(room, self._reads.ahead_entries))
             if not entries:
                 return
-            self._gate.add_entries(AheadEntry(entry.position, entry.timestamp, entry.size) for entry in entries)
+            ahead = [AheadEntry(entry.position, entry.timestamp, entry.size) for entry in entries]
+            self._gate.add_entries(ahead, self._replay.now_ms())
             self._following = stored.after(entries[-1].position)
             await asyncio.sleep(0)  # cached entries of a long time may be due at once
 
