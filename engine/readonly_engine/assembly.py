@@ -283,7 +283,7 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         claims,
         local_cursors,
         LocalSubscriptionNames(local_cursors, cluster, owners, membership),
-        Limits(config.limits),
+        Limits(config),
         patterns,
         config.bindings,
         config.lookup_unbound if replay is None else Unbound.REJECT,

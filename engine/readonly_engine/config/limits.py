@@ -1,4 +1,4 @@
-"""Limits of a broker, as values: dispatch rates, connections, consumers, memory of slow clients."""
+"""Limits of a broker that are not plain numbers: dispatch rates."""
 
 from __future__ import annotations
 
@@ -30,22 +30,3 @@ UNLIMITED: Final = DispatchRate()
 DISPATCH_RATE: Final = mapping_of(
     DispatchRate, "{messages: N, bytes: SIZE}", "{messages: 1000, bytes: 10MiB}", empty=False
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LimitSettings:
-    """Limits of one broker; 0 means none, as in broker.conf.
-
-    Attributes:
-        connections: client connections.
-        connections_per_ip: client connections from one address.
-        consumers_per_topic: consumers of a topic or partition.
-        consumers_per_subscription: consumers of a subscription.
-        buffered_bytes: bytes that wait for slow clients to read them, of all connections.
-    """
-
-    connections: int = 0
-    connections_per_ip: int = 0
-    consumers_per_topic: int = 0
-    consumers_per_subscription: int = 0
-    buffered_bytes: int = MAX_BUFFERED_BYTES

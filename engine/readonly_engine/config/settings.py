@@ -21,7 +21,7 @@ from readonly_engine.config.kinds import (
     number_between,
     url,
 )
-from readonly_engine.config.limits import DISPATCH_RATE, MAX_BUFFERED_BYTES, UNLIMITED, DispatchRate, LimitSettings
+from readonly_engine.config.limits import DISPATCH_RATE, MAX_BUFFERED_BYTES, UNLIMITED, DispatchRate
 from readonly_engine.config.listeners import ADVERTISED_LISTENERS, BIND_ADDRESSES, BindAddress, Urls
 from readonly_engine.config.option import NO_FIELD, SET_BY_OPERATOR, option
 from readonly_engine.config.replay import SPEED, TIME, ReplaySettings
@@ -411,17 +411,6 @@ class EngineConfig(SourceClusterConfig):
         if self.replay_from is None:
             return None
         return ReplaySettings(self.replay_from, self.replay_to, self.replay_speed)
-
-    @property
-    def limits(self) -> LimitSettings:
-        """Limits of connections, consumers and memory of slow clients."""
-        return LimitSettings(
-            connections=self.max_connections,
-            connections_per_ip=self.max_connections_per_ip,
-            consumers_per_topic=self.max_consumers_per_topic,
-            consumers_per_subscription=self.max_consumers_per_subscription,
-            buffered_bytes=self.max_buffered_bytes,
-        )
 
     @property
     def tls(self) -> TlsFiles | None:

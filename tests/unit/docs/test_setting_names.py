@@ -5,8 +5,8 @@ import re
 import pytest
 from readonly_engine.broker.consumer.limits import Limits
 from readonly_engine.command import PARTS
-from readonly_engine.config.limits import LimitSettings
 from readonly_engine.config.option import NO_FIELD, SET_BY_OPERATOR, keys_of, options_of
+from readonly_engine.config.reader import make_config
 from readonly_engine.config.settings import EngineConfig
 from readonly_engine.config.tiered import TieredConfig
 from readonly_engine.tool.security import environment_of
@@ -16,6 +16,7 @@ from readonly_operator.model.engine import engine_config
 from readonly_spark.option_list import OPTIONS as SPARK_OPTIONS
 
 from docsite import configuration, names
+from tests.unit.engine.config.values import REQUIRED
 
 GROUPS = ("source.", "limits.", "tieredStorage.", "cache.")
 """Groups whose fields are settings of a broker, all of them."""
@@ -136,7 +137,7 @@ def test_environment_variables_have_the_names_of_options():
 
 
 def test_values_of_the_label_limit_are_options():
-    limits = Limits(LimitSettings()).refused
+    limits = Limits(make_config({}, REQUIRED)).refused
     assert {f"max-{one}" for one in limits} <= set(keys_of(EngineConfig))
 
 

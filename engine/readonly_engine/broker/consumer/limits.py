@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
-    from readonly_engine.config.limits import LimitSettings
+    from readonly_engine.config.settings import EngineConfig
     from readonly_engine.metadata.topic_name import TopicName
 
 K = TypeVar("K")
@@ -21,16 +21,16 @@ class Limits:
     """Counts connections and consumers, and refuses those above a limit.
 
     Args:
-        settings: the limits; 0 for none.
+        config: with the limits; 0 for none.
 
     Attributes:
-        settings: as above.
+        config: as above.
         consumers: number of consumers.
         refused: number of refused connections and consumers since the start, by the option of the limit without its `max-`.
     """
 
-    def __init__(self, settings: LimitSettings) -> None:
-        self.settings = settings
+    def __init__(self, config: EngineConfig) -> None:
+        self.config = config
         self.consumers = 0
         self.refused = dict.fromkeys((_CONNECTIONS, _PER_IP, _PER_TOPIC, _PER_SUBSCRIPTION), 0)
         self._connections: Counter[str] = Counter()
@@ -40,10 +40,10 @@ class Limits:
     def connect(self, address: str) -> str:
         """Count a connection; return the reason to refuse it, empty to accept it. Call `disconnect` at its end in both cases."""
         self._connections[address] += 1
-        limits = self.settings
-        if limits.connections and self._connections.total() > limits.connections:
+        limits = self.config
+        if limits.max_connections and self._connections.total() > limits.max_connections:
             return self._refuse(_CONNECTIONS, "Reached the maximum number of connections")
-        if limits.connections_per_ip and self._connections[address] > limits.connections_per_ip:
+        if limits.max_connections_per_ip and self._connections[address] > limits.max_connections_per_ip:
             return self._refuse(_PER_IP, f"Reached the maximum number of connections on address {address}")
         return ""
 
@@ -53,25 +53,25 @@ class Limits:
 
     def subscribe(self, topic: TopicName, subscription: str) -> str:
         """Count a consumer, and return an empty text; or return the reason to refuse it. Call `leave` only if it was counted."""
-        limits = self.settings
-        if limits.consumers_per_topic and self._topics[topic] >= limits.consumers_per_topic:
+        limits = self.config
+        if limits.max_consumers_per_topic and self._topics[topic] >= limits.max_consumers_per_topic:
             return self._refuse(_PER_TOPIC, "Topic reached max consumers limit")
         key = (topic, subscription)
-        if limits.consumers_per_subscription and self._subscriptions[key] >= limits.consumers_per_subscription:
+        if limits.max_consumers_per_subscription and self._subscriptions[key] >= limits.max_consumers_per_subscription:
             return self._refuse(_PER_SUBSCRIPTION, "Subscription reached max consumers limit")
         self.consumers += 1
-        if limits.consumers_per_topic:
+        if limits.max_consumers_per_topic:
             self._topics[topic] += 1
-        if limits.consumers_per_subscription:
+        if limits.max_consumers_per_subscription:
             self._subscriptions[key] += 1
         return ""
 
     def leave(self, topic: TopicName, subscription: str) -> None:
         """Stop counting a consumer."""
         self.consumers -= 1
-        if self.settings.consumers_per_topic:
+        if self.config.max_consumers_per_topic:
             _decrease(self._topics, topic)
-        if self.settings.consumers_per_subscription:
+        if self.config.max_consumers_per_subscription:
             _decrease(self._subscriptions, (topic, subscription))
 
     def _refuse(self, limit: str, reason: str) -> str:

@@ -243,7 +243,7 @@ class Broker:
     @property
     def under_memory_pressure(self) -> bool:
         """Whether the buffers of slow clients may exceed the limit of buffered bytes."""
-        return self.slow_clients * WRITE_BUFFER_BYTES > self.limits.settings.buffered_bytes
+        return self.slow_clients * WRITE_BUFFER_BYTES > self.limits.config.max_buffered_bytes
 
     def keeps_cursors(self, topic: TopicName, subscription: str) -> bool:
         """Return whether the pool keeps the cursor of a subscription, instead of its owner."""

@@ -1,18 +1,24 @@
 from readonly_engine.broker.consumer.limits import Limits
-from readonly_engine.config.limits import LimitSettings
+from readonly_engine.config.reader import make_config
 from readonly_engine.metadata.topic_name import parse_topic_name
+
+from tests.unit.engine.config.values import REQUIRED
 
 A, B = parse_topic_name("a"), parse_topic_name("b")
 
 
+def limits_of(**options):
+    return Limits(make_config({}, {**REQUIRED, **{key.replace("_", "-"): most for key, most in options.items()}}))
+
+
 def test_without_limits_all_are_taken():
-    limits = Limits(LimitSettings())
+    limits = limits_of()
     assert not any(limits.connect("10.0.0.1") or limits.subscribe(A, "s") for _ in range(1000))
     assert (limits.consumers, sum(limits.refused.values())) == (1000, 0)
 
 
 def test_connections_are_refused_in_all_and_from_one_address():
-    limits = Limits(LimitSettings(connections=3, connections_per_ip=2))
+    limits = limits_of(max_connections=3, max_connections_per_ip=2)
     assert [limits.connect("10.0.0.1") for _ in range(3)] == [
         "",
         "",
@@ -33,7 +39,7 @@ def test_connections_are_refused_in_all_and_from_one_address():
 
 
 def test_consumers_are_refused_for_a_topic_and_for_a_subscription():
-    limits = Limits(LimitSettings(consumers_per_topic=3, consumers_per_subscription=2))
+    limits = limits_of(max_consumers_per_topic=3, max_consumers_per_subscription=2)
     assert [limits.subscribe(A, "s") for _ in range(3)] == ["", "", "Subscription reached max consumers limit"]
     assert [limits.subscribe(A, "t") for _ in range(2)] == ["", "Topic reached max consumers limit"]
     assert limits.subscribe(B, "s") == ""
