@@ -1,11 +1,19 @@
-"""The engine's configuration for a pool, as options of `pulsar-readonly serve --config`."""
+"""The engine's configuration for a pool, as options of `pulsar-readonly serve --config`.
+
+An option of the engine names its field of a pool, so a new one needs nothing here, unless its value is no copy of the field's.
+"""
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Any
+from functools import cache, reduce
+from typing import TYPE_CHECKING, Any, Final
 
-from readonly_operator.api.cursors import DEFAULT_PARTITIONS, OWNER
+from readonly_engine.config.kinds import FILE, SIZE
+from readonly_engine.config.option import Kind, Option, options_of
+from readonly_engine.config.settings import EngineConfig
+
+from readonly_operator.api.pool.spec import PoolSpec
+from readonly_operator.api.schema import attributes_of, by_json_name, json_name
 from readonly_operator.kube.names import (
     ALL_INTERFACES,
     LOCALITY_FILE,
@@ -18,94 +26,65 @@ from readonly_operator.model.files import mounts, oauth2_options
 
 if TYPE_CHECKING:
     from readonly_operator.api.pool import Pool
-    from readonly_operator.api.pool.limits import DispatchRate, Limits, TieredStorage
 
-_COUNTS = ("max_connections", "max_connections_per_ip", "max_consumers_per_topic", "max_consumers_per_subscription")
+_ARGUMENTS: Final = {"advertised-listeners", "workers"}
+"""Options that each broker gets as arguments: they depend on its pod, or are as old as the first release."""
 
 
 def engine_config(pool: Pool) -> dict[str, Any]:
     """Return the settings of all brokers of a pool; the engine's defaults apply to the others."""
-    source = pool.source
+    config = _own(pool)
+    for one, attributes, default in _copied():
+        value: Any = reduce(lambda found, name: None if found is None else getattr(found, name), attributes, pool)
+        if value is not None and value != default and one.key not in config:
+            config[one.key] = _written(one.kind, value)
+    if pool.tiered_storage is not None and pool.tiered_storage.credentials is not None:
+        config["tiered-storage"]["credentials-file"] = f"{SECRETS_DIRECTORY}/tiered-storage/credentials"
+    return {one.key: config[one.key] for one in options_of(EngineConfig) if one.key in config}
+
+
+def _own(pool: Pool) -> dict[str, Any]:
+    """Return the settings that are no copies of fields."""
     config: dict[str, Any] = {
-        "metadata-store-url": source.metadata_store_url,
-        "service-url": source.service_url,
-        "admin-url": source.admin_url,
         "listen": f"{ALL_INTERFACES}:{PORT_PULSAR}",
         "http": f"{ALL_INTERFACES}:{PORT_HTTP}",
-        "cache-size": _size(pool.cache.size),
+        "cache-size": _written(SIZE, pool.cache.size),  # also the default: requests of memory count on it
+        "log-format": "json",
+        "unknown-keys": "warn",  # an image of the release before this operator's does not know the newest keys
     }
-    if source.bookkeeper_metadata_store_url is not None:
-        config["bookkeeper-metadata-store-url"] = source.bookkeeper_metadata_store_url
     if pool.listeners.tls is not None:
         config["tls-listen"] = f"{ALL_INTERFACES}:{PORT_PULSAR_TLS}"
     for mount in mounts(pool):
         config |= mount.options()
-    if source.authentication is not None and source.authentication.oauth2 is not None:
-        config["admin-oauth2"] = oauth2_options(source.authentication.oauth2)
-    if source.tls is not None:
-        peers = (
-            ("broker", source.tls.brokers),
-            ("bookie", source.tls.bookies),
-            ("metadata-store", source.tls.metadata_store),
-        )
-        for peer, tls in peers:
-            if tls is not None and not tls.hostname_verification:
-                config[f"{peer}-tls-hostname-verification"] = False
-    login = source.metadata_store_login
-    if login is not None and login.scheme != "Sasl":
-        config["metadata-store-login-scheme"] = login.scheme.lower()
-    if login is not None and login.node_rights != "Creator":
-        config["metadata-store-node-rights"] = login.node_rights.lower()
+    authentication = pool.source.authentication
+    if authentication is not None and authentication.oauth2 is not None:
+        config["admin-oauth2"] = oauth2_options(authentication.oauth2)
     if pool.locality.node_labels:
         config["locality-file"] = LOCALITY_FILE
-    if pool.lookup.unbound != "Redirect":
-        config["lookup-unbound"] = pool.lookup.unbound.lower()
-    if pool.cursors != OWNER:
-        config["cursors"] = pool.cursors.lower()
-    if pool.cursor_partitions != DEFAULT_PARTITIONS:
-        config["cursor-partitions"] = pool.cursor_partitions
-    config |= _limits(pool.limits)
-    if pool.tiered_storage is not None:
-        config["tiered-storage"] = _tiered_storage(pool.tiered_storage)
-    if pool.log_level != "info":
-        config["log-level"] = pool.log_level
-    # an image of the release before this operator's does not know the newest keys
-    return {**config, "log-format": "json", "unknown-keys": "warn"}
-
-
-def _limits(limits: Limits) -> dict[str, Any]:
-    config: dict[str, Any] = {
-        name.replace("_", "-"): getattr(limits, name) for name in _COUNTS if getattr(limits, name)
-    }
-    if limits.max_buffered_bytes:
-        config["max-buffered-bytes"] = _size(limits.max_buffered_bytes)
-    for name in ("dispatch_rate_per_subscription", "dispatch_rate_per_broker"):
-        rate: DispatchRate | None = getattr(limits, name)
-        if rate is not None:
-            config[name.replace("_", "-")] = _rate(rate)
     return config
 
 
-def _rate(rate: DispatchRate) -> dict[str, Any]:
+@cache
+def _copied() -> tuple[tuple[Option, tuple[str, ...], object], ...]:
+    """Return the options that copy a field of a pool, with its attributes and its default. Files come from mounts."""
+    return tuple(
+        (one, *attributes_of(PoolSpec, one.field))
+        for one in options_of(EngineConfig)
+        if " " not in one.field and one.kind != FILE and one.key not in _ARGUMENTS
+    )
+
+
+def _written(kind: Kind[Any], value: Any) -> Any:
+    """Return a field's value as the engine's option has it."""
+    if kind == SIZE:
+        return f"{value}B"  # 256Mi, as Kubernetes writes it, is 256MiB
+    if kind.choices:
+        return next(word for word in kind.choices if word.replace("-", "") == value.lower())
+    if kind.declaring is None:
+        return value
+    given = by_json_name(value)
     return {
-        **({"messages": rate.messages} if rate.messages else {}),
-        **({"bytes": _size(rate.size)} if rate.size else {}),
+        one.key: _written(one.kind, given[name])
+        for one in options_of(kind.declaring)
+        if given.get(name := json_name(one.name)) and one.kind != FILE
     }
-
-
-def _tiered_storage(tiered: TieredStorage) -> dict[str, Any]:
-    words = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", tiered.read_priority.replace("BookKeeper", "Bookkeeper")).lower()
-    config: dict[str, Any] = {"read-priority": words}
-    for name in ("endpoint", "region", "bucket", "filesystem_root"):
-        if getattr(tiered, name):
-            config[name.replace("_", "-")] = getattr(tiered, name)
-    if tiered.credentials is not None:
-        config["credentials-file"] = f"{SECRETS_DIRECTORY}/tiered-storage/credentials"
-    if tiered.cache_size:
-        config["cache-size"] = _size(tiered.cache_size)
-    return config
-
-
-def _size(quantity: str) -> str:
-    """Convert 256Mi, as Kubernetes writes it, to 256MiB, as the engine does."""
-    return f"{quantity}B"

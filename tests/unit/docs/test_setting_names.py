@@ -11,8 +11,6 @@ from readonly_engine.config.settings import EngineConfig
 from readonly_engine.config.tiered import TieredConfig
 from readonly_engine.tool.security import environment_of
 from readonly_engine.tool.storage import BOOKKEEPER_ENVIRONMENT, ENVIRONMENT
-from readonly_operator.api.pool import Pool
-from readonly_operator.model.engine import engine_config
 from readonly_spark.option_list import OPTIONS as SPARK_OPTIONS
 
 from docsite import configuration, names
@@ -39,12 +37,6 @@ OF_THE_OPERATOR = {"source.authentication.type", "source.authentication", "sourc
 """Fields that group others."""
 
 
-def body(**spec):
-    source = {"serviceUrl": "pulsar://a:6650", "adminUrl": "http://a:8080", "metadataStoreUrl": "zk:a:2181"}
-    metadata = {"namespace": "n", "name": "p", "uid": "u", "generation": 1}
-    return {"metadata": metadata, "spec": {"source": source, "image": "i", **spec}}
-
-
 def test_every_option_has_a_field_that_exists_or_a_reason():
     assert names.fields() | {SET_BY_OPERATOR, NO_FIELD} >= NAMED
 
@@ -60,26 +52,6 @@ def test_every_field_of_a_broker_is_on_the_page():
         and not any(other.startswith(f"{one}.") for other in NAMED)
     }
     assert left == set()
-
-
-@pytest.mark.parametrize(
-    ("spec", "key", "value"),
-    [
-        ({"cache": {"size": "1Gi"}}, "cache-size", "1GiB"),
-        ({"cursors": "Local"}, "cursors", "local"),
-        ({"cursorPartitions": 32}, "cursor-partitions", 32),
-        ({"lookup": {"unbound": "Proxy"}}, "lookup-unbound", "proxy"),
-        ({"limits": {"maxBufferedBytes": "1Gi"}}, "max-buffered-bytes", "1GiB"),
-        ({"limits": {"maxConnectionsPerIp": 7}}, "max-connections-per-ip", 7),
-        ({"logLevel": "debug"}, "log-level", "debug"),
-    ],
-)
-def test_the_operator_writes_a_field_as_the_option_of_the_page(spec, key, value):
-    """The table is what the operator does."""
-    assert engine_config(Pool.load(body(**spec)))[key] == value
-    (group,) = spec
-    (field,) = (one.field for one in options_of(EngineConfig) if one.key == key)
-    assert field.startswith(group)
 
 
 OF_ADMIN_ONLY = "adminTls."

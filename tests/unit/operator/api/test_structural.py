@@ -14,6 +14,7 @@ from readonly_operator.api.reader import ApiSpecError
 
 from tests.support.yaml_documents import load_all_yaml, load_yaml
 from tests.unit.operator.api.structural import violations
+from tests.unit.operator.examples import leaves, replaced, wrong_values
 from tests.unit.operator.model.test_children import EVERYTHING, PLATFORM, SECURE_STORES
 from tests.unit.operator.model.test_engine import specs
 
@@ -134,6 +135,49 @@ def test_a_mistake_is_found_unless_only_a_rule_can_find_it(case):
         message in case["reads"] or (beginning and message.startswith(beginning))
         for message in relational(kind_of(case))
     )
+
+
+def test_every_rule_about_several_fields_has_its_mistake():
+    """What a field's own schema refuses needs no row: the test below makes it. test_explicit_lac.py has the immutable field."""
+    for kind in (POOL, BINDING, READ_ONLY_SOURCE):
+        said = [case["reads"] for case in CASES if kind_of(case) == kind or kind == READ_ONLY_SOURCE]
+        unshown = {message for message in relational(kind) if not any(message[:60] in one for one in said)}
+        assert {one for one in unshown if not one.startswith("is immutable")} == set(), "add a row to rejected.yaml"
+
+
+EACH_FIELD = [
+    pytest.param(kind, path, of, spec, id=f"{kind}-{'.'.join(path)}")
+    for kind in (POOL, BINDING)
+    for path, of, spec in leaves(schema(kind))
+]
+
+
+@pytest.mark.parametrize(("kind", "path", "of", "spec"), EACH_FIELD)
+def test_each_field_refuses_what_is_wrong_and_takes_what_is_right(kind, path, of, spec):
+    """Schema and operator name the same field."""
+    spec = {
+        **(
+            {"topics": ["persistent://public/default/orders"]}
+            if kind == BINDING
+            else {}
+            if path[0] == "sourceRef"
+            else {"source": SOURCE}
+        ),
+        **spec,
+    }
+    body = {"metadata": {"name": "demo", "namespace": "team", "uid": "uid", "generation": 1}}
+    assert list(violations(spec, schema(kind))) == []
+    if path[0] != "sourceRef":
+        READABLE[kind].load({**body, "spec": spec})
+    field = ".".join(("spec", *path))
+    wrong = wrong_values(of)
+    assert wrong
+    for value in wrong:
+        given_spec = replaced(spec, path, value)
+        found = list(violations(given_spec, schema(kind)))
+        assert [one for one in found if one.startswith((f"{field}:", f"{field}["))], value
+        with pytest.raises(ApiSpecError, match=rf"^{re.escape(field)}(?!\w)"):
+            READABLE[kind].load({**body, "spec": given_spec})
 
 
 READABLE = {POOL: Pool, BINDING: Binding}

@@ -344,40 +344,6 @@ def test_replicas_and_explicit_lac_do_not_roll_brokers(make_pool):
 
 
 @pytest.mark.parametrize(
-    "spec",
-    [
-        {"cache": {"size": "1Gi"}},
-        {"image": "other:1"},
-        {"resources": {"limits": {"cpu": 2}}},
-        {"limits": {"maxConnections": 7}},
-        {"lookup": {"unbound": "Reject"}},
-        {"inheritedMetadata": {"labels": {"team": "data"}}},
-    ],
-)
-def test_what_brokers_read_at_their_start_rolls_them(make_pool, spec):
-    lookup = LookupConfig.of([])
-    assert _template(make_pool(), lookup) != _template(make_pool(**spec), lookup)
-
-
-@pytest.mark.parametrize(
-    "spec",
-    [
-        {"disruptionBudget": {"enabled": False}},
-        {"autoscaling": {"maxReplicas": 4}},
-        {"monitoring": {"podMonitor": {}}},
-        {"networkPolicy": {}},
-        {"serviceAccountTemplate": {"metadata": {"annotations": {"example.com/role": "reader"}}}},
-        {"listeners": {"service": {"type": "LoadBalancer", "externalTrafficPolicy": "Local", "labels": {"a": "b"}}}},
-        {"listeners": {"ipFamilyPolicy": "PreferDualStack", "ipFamilies": ["IPv4", "IPv6"]}},
-        {"updateStrategy": {"type": "OnDelete"}},
-    ],
-)
-def test_what_surrounds_brokers_does_not_roll_them(make_pool, spec):
-    lookup = LookupConfig.of([])
-    assert _template(make_pool(), lookup) == _template(make_pool(**spec), lookup)
-
-
-@pytest.mark.parametrize(
     ("kind", "on", "off"),
     [
         ("PodDisruptionBudget", {}, {"disruptionBudget": {"enabled": False}}),
