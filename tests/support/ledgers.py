@@ -3,17 +3,21 @@
 from readonly_engine.topic.chain import LedgerChain
 from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
 
+CLOSED_MS = 1 << 50
+"""Time at which ledgers were closed: after all publish times."""
 
-def ledger_list(*ledgers: int | tuple[int, int]) -> ManagedLedgerInfo:
+
+def ledger_list(*ledgers: int | tuple[int, int] | tuple[int, int, int]) -> ManagedLedgerInfo:
     """A topic's list, as its owner stores it.
 
     Args:
-        ledgers: in order: the id and the number of entries of a closed ledger, or the id of an open one.
+        ledgers: in order: the id and the number of entries of a closed ledger, and when it was closed, or the id of an open one.
     """
     made = ManagedLedgerInfo()
     for ledger in ledgers:
         if isinstance(ledger, tuple):
-            made.ledger_info.add(ledger_id=ledger[0], entries=ledger[1], size=1, timestamp=1)
+            closed_ms = ledger[2] if len(ledger) > 2 else CLOSED_MS
+            made.ledger_info.add(ledger_id=ledger[0], entries=ledger[1], size=1, timestamp=closed_ms)
         else:
             made.ledger_info.add(ledger_id=ledger, timestamp=0)
     return made

@@ -26,11 +26,14 @@ class ChainedLedger:
         ledger_id: its id.
         last_readable: the last entry that may be read; NONE_READABLE for none yet.
         closed: whether `last_readable` is final.
+        closed_ms: when the owner closed or recovered it (ManagedLedgerImpl.ledgerClosed), in ms since the epoch: no entry was
+            added later. 0 while that is unknown.
     """
 
     ledger_id: int
     last_readable: int = NONE_READABLE
     closed: bool = False
+    closed_ms: int = 0
 
 
 class LedgerChain:
@@ -70,6 +73,7 @@ class LedgerChain:
             if ledger.timestamp and not chained.closed:
                 # The list has a time for a ledger only once it has its size.
                 chained.last_readable, chained.closed = ledger.entries - 1, True
+            chained.closed_ms = ledger.timestamp
             self._ledgers[ledger.ledger_id] = chained
             self._order.append(ledger.ledger_id)
         self._first_open = next(iter(self.open_ledgers), None)

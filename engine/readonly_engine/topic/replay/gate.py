@@ -18,7 +18,7 @@ MAX_AHEAD_BYTES: Final = 1 << 20
 
 
 MAX_SKEW_MS: Final = 60_000
-"""An entry that is stored was published before now. By so much the clocks of its producer and of this broker may differ."""
+"""An entry was published before it was stored. By so much the clocks of its producer and of a broker may differ."""
 
 
 class AheadEntry(NamedTuple):
@@ -62,16 +62,19 @@ class ReplayGate:
             return 0
         return MAX_AHEAD_ENTRIES - len(self._waiting)
 
-    def add_entries(self, entries: Iterable[AheadEntry], now_ms: float) -> None:
+    def add_entries(self, entries: Iterable[AheadEntry], stored_ms: float, *, closed: bool = False) -> None:
         """Add the next entries of the topic.
 
         Args:
-            entries: the entries.
-            now_ms: the time of this broker. An entry of the future has a wrong time: it follows the one before it.
+            entries: the entries, of one ledger.
+            stored_ms: a time at which they were stored. An entry of a later time has a wrong one: it follows the one before it.
+            closed: whether `stored_ms` is the time at which the ledger was closed: then no entry waits for a later one.
         """
+        latest = stored_ms + MAX_SKEW_MS
         for entry in entries:
-            if entry.publish_ms <= now_ms + MAX_SKEW_MS:
-                self._newest = max(self._newest, entry.publish_ms)
+            if entry.publish_ms <= latest:
+                publish_ms = min(entry.publish_ms, int(stored_ms)) if closed else entry.publish_ms
+                self._newest = max(self._newest, publish_ms)
             self._waiting.append(entry._replace(publish_ms=self._newest))
             self.size += entry.size
 

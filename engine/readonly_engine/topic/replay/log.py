@@ -131,7 +131,7 @@ class ReplayLog(TopicLog):
         Raises:
             BookKeeperError: an entry on the way of the search cannot be read.
         """
-        return await first_entry(_StoredLog(self), lambda entry: entry.timestamp < publish_ms)
+        return await first_entry(_StoredLog(self), lambda entry: self._published_ms(entry) < publish_ms)
 
     async def read_stored(self, first: Position, count: int) -> list[TopicEntry]:
         """Read entries that need not be released, as TopicLog.read.
@@ -146,6 +146,14 @@ class ReplayLog(TopicLog):
         if found:
             return found
         return await self._reads.read_run(first, run, count)
+
+    def _published_ms(self, entry: TopicEntry) -> int:
+        """Return the publish time of an entry, at most the close of its ledger: a later one would mislead a search."""
+        return min(entry.timestamp, self._closed_ms(entry) or entry.timestamp)
+
+    def _closed_ms(self, entry: TopicEntry) -> int:
+        ledger = self.chain.stored.ledger(entry.ledger_id)
+        return 0 if ledger is None else ledger.closed_ms
 
     # Releases
 
@@ -184,7 +192,7 @@ class ReplayLog(TopicLog):
             self._release(stored.limit)
             return
         if self._following is None:
-            found = await first_entry(_StoredLog(self), lambda entry: entry.timestamp <= released)
+            found = await first_entry(_StoredLog(self), lambda entry: self._published_ms(entry) <= released)
             self._release(stored.before(found))
             shown = self.chain.limit
             self._following = found if shown is None else max(found, stored.after(shown))
@@ -198,7 +206,8 @@ class ReplayLog(TopicLog):
             if not entries:
                 return
             ahead = [AheadEntry(entry.position, entry.timestamp, entry.size) for entry in entries]
-            self._gate.add_entries(ahead, self._replay.now_ms())
+            closed_ms = self._closed_ms(entries[0])
+            self._gate.add_entries(ahead, closed_ms or self._replay.now_ms(), closed=closed_ms > 0)
             self._following = stored.after(entries[-1].position)
             await asyncio.sleep(0)  # cached entries of a long time may be due at once
 

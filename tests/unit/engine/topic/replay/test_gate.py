@@ -52,6 +52,12 @@ def test_a_time_that_no_stored_entry_can_have_holds_back_no_later_one():
     assert first.release(NOW_MS + MAX_SKEW_MS) == (7, 2)
 
 
+def test_no_entry_of_a_closed_ledger_is_due_after_the_ledger_was_closed():
+    gate = ReplayGate()
+    gate.add_entries(ahead(100, 300 + MAX_SKEW_MS + 1, 200, 300 + MAX_SKEW_MS), 300, closed=True)
+    assert (gate.release(200), gate.next_ms) == ((7, 2), 300)
+
+
 def test_the_gate_asks_for_a_bounded_number_of_entries_and_bytes():
     gate = ReplayGate()
     assert gate.room == MAX_AHEAD_ENTRIES

@@ -23,6 +23,7 @@ from readonly_engine.topic.replay.shared import SharedClock
 from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.message_pb2 import MessageMetadata
 
+from tests.support.ledgers import CLOSED_MS
 from tests.support.waiting import until
 from tests.unit.engine.topic.test_log import TOPIC, EventsInAChosenOrder, topic_node
 
@@ -58,13 +59,14 @@ class Scene:
             batch = self.log.latest_batch
             self.seen += [entry.position for entry in batch.entries(batch.first, 1000)]
 
-    def topic(self, **ledgers):
-        """Show the topic's ledgers: lists of publish times after BEGIN by `lID`."""
-        named = {int(name[1:]): times for name, times in ledgers.items()}
+    def topic(self, closed=CLOSED_MS - BEGIN, **times_of):
+        """Show the topic's ledgers: lists of publish times after BEGIN by `lID`, all closed at a time after BEGIN."""
+        named = {int(name[1:]): times for name, times in times_of.items()}
         for ledger_id, times in named.items():
             for entry_id, time in enumerate(times):
                 self.cache.put(TopicEntry(Entry(ledger_id, entry_id, entry_id - 1, 0, payload(BEGIN + time))))
-        self.store.fire(TOPIC.managed_ledger_path, topic_node(*((one, len(times)) for one, times in named.items())))
+        ledgers = [(one, len(times), BEGIN + closed) for one, times in named.items()]
+        self.store.fire(TOPIC.managed_ledger_path, topic_node(*ledgers))
 
     async def pass_to(self, after_ms):
         self.now = STARTED + after_ms
@@ -163,6 +165,23 @@ async def test_the_begin_of_the_replay_is_searched_once(scene, monkeypatch):
     scene.topic(l3=[-500], l5=[-1, 20])
     assert [await scene.log.begin() for _ in range(3)] == [(5, 1)] * 3
     assert searched == [BEGIN] * 3
+
+
+async def test_an_entry_with_a_time_after_the_close_of_its_ledger_holds_back_none_behind_it(scene):
+    """Nor does it stop the replay at its end: a producer's clock was an hour ahead of all others."""
+    hour = 3_600_000
+    scene.replay.change(ReplayClock.started(BEGIN, BEGIN + 1000, 1.0, STARTED))
+    scene.topic(closed=500, l3=[0, 100, hour, 200, 500 + 30_000])
+    await scene.log.located()
+    await scene.limit(3, 0)
+    for after_ms, limit in [(100, (3, 2)), (200, (3, 3)), (500, (3, 4))]:
+        await scene.pass_to(after_ms)
+        await scene.limit(*limit)
+
+
+async def test_the_begin_is_not_searched_before_a_ledger_that_was_closed_earlier(scene):
+    scene.topic(closed=-100, l3=[-500, -400, 3_600_000, -200])
+    assert await scene.log.position_at(BEGIN) == (3, 4)
 
 
 async def test_entries_that_come_during_the_replay_are_released_too(scene):
