@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from readonly_engine.bookkeeper.connect import BookieSecurity
 from readonly_engine.net.digest_md5 import LoginError
 from readonly_engine.net.tls import ClientTls, Reloaded, TlsError
-from readonly_engine.owner.admin import read_token
+from readonly_engine.owner.admin_requests import read_token
 from readonly_engine.owner.oauth2 import OAuth2Login
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from readonly_engine.doctor.checks.failure import TOKEN_FILE
 from readonly_engine.metadata.connect import ClusterStores
 from readonly_engine.net.digest_md5 import Credentials, LoginError
 from readonly_engine.net.tls import ClientTls, TlsError
-from readonly_engine.owner.admin import COMMAND_ANSWER_BYTES, AdminClient, read_token
+from readonly_engine.owner.admin import AdminClient
+from readonly_engine.owner.admin_requests import COMMAND_ANSWER_BYTES, read_token
 from readonly_engine.owner.directory import OwnerDirectory
 from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.owner.identity import ANONYMOUS, TLS_METHOD, Identity

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
 from readonly_engine.metadata.topic_name import encode_name
-from readonly_engine.owner.admin import LONG_TEXT, Accepted, Body, acked_ranges, position_of
+from readonly_engine.owner.admin import LONG_TEXT, acked_ranges, position_of
+from readonly_engine.owner.admin_requests import Accepted, Body
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.topic.position import EARLIEST, Position
 from readonly_engine.wire.pulsar_pb2 import ServerError

@@ -17,7 +17,8 @@ from readonly_engine.doctor.redaction import Redactor
 from readonly_engine.metadata.errors import TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.net.tls import ClientTls, TlsError
-from readonly_engine.owner.admin import COMMAND_ANSWER_BYTES, AdminClient
+from readonly_engine.owner.admin import AdminClient
+from readonly_engine.owner.admin_requests import COMMAND_ANSWER_BYTES
 from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.owner.oauth2 import OAuth2Login
 from readonly_engine.sizing.options import ADMIN_KEYS, JSON, PlanConfig, check, with_catch_up, workload_of

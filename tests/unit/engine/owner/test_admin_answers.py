@@ -10,7 +10,7 @@ from aiohttp import web
 from aiohttp.abc import AbstractResolver
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.net.tls import ClientTls, TlsFiles
-from readonly_engine.owner import admin as admin_module
+from readonly_engine.owner import admin_requests
 from readonly_engine.owner.admin import AdminClient
 from readonly_engine.owner.cursor_admin import CursorAdmin
 from readonly_engine.owner.errors import AdminRefusedError, OwnerUnavailableError
@@ -163,7 +163,7 @@ def test_a_topic_whose_name_would_be_a_step_of_the_path_is_refused_before_a_requ
 
 @pytest.mark.parametrize(("size", "refused"), [(1000, False), (1001, True)])
 def test_the_size_of_an_answer_is_bounded(monkeypatch, size, refused):
-    monkeypatch.setattr(admin_module, "MAX_ANSWER_BYTES", 1000)
+    monkeypatch.setattr(admin_requests, "MAX_ANSWER_BYTES", 1000)
     body = b'{"name":"' + b"x" * (size - len(b'{"name":""}')) + b'"}'
 
     expected = pytest.raises(OwnerUnavailableError, match="more than 1000 bytes")
