@@ -7,6 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Protocol
 
 from readonly_engine.bookkeeper.errors import BookKeeperError, NoSuchLedgerError
+from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.topic.position import EARLIEST, Position
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ MAX_READ_ENTRIES = 1000
 RETRY_S = (0.1, 5.0)
 GIVE_UP_S = 60.0
 """Time of failed attempts after which an unreadable entry is an error."""
+
+PROBE_TIMEOUT_S = 10.0
+"""Deadline of one attempt to read an entry that could not be read before."""
 
 
 class Searched(Protocol):
@@ -210,3 +214,20 @@ async def first_entry(topic: Searched, earlier: Callable[[TopicEntry], bool]) ->
     if found is not None:
         return found
     return chain.after(EARLIEST if chain.limit is None else chain.limit)
+
+
+async def is_readable(log_: TopicLog, position: Position) -> bool:
+    """Return whether an entry can be read from storage within PROBE_TIMEOUT_S, or was deleted.
+
+    Args:
+        log_: a log that nothing else uses.
+        position: of the entry.
+    """
+    try:
+        async with asyncio.timeout(PROBE_TIMEOUT_S):
+            await log_.opened()
+            await log_.read(log_.chain.at_or_after(position), 1)
+    except (BookKeeperError, MetadataError, TimeoutError) as error:
+        log.info("entry still unreadable: topic=%s position=%s error=%s", log_.topic, position, error or "timeout")
+        return False
+    return True

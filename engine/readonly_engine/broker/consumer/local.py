@@ -84,5 +84,5 @@ class LocallyKeptConsumer(ServedConsumer):
     def affected_subscription(self) -> Subscription | None:
         """Return the subscription on this broker, also for a consumer that only changes its cursor."""
         if self.subscription is None and self.owner_consumer.subscribed:
-            return self.connection.services.topics.find(self.topic, self.info.name)
+            return self.connection.services.topics.subscription(self.topic, self.info.name)
         return self.subscription

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from readonly_engine.background import run_forever
 from readonly_engine.bookkeeper.errors import BookKeeperError
+from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.metadata.topic_name import TopicName
 from readonly_engine.topic.position import EARLIEST, Position
 from readonly_engine.topic.reading import TopicReader
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from readonly_engine.broker.dispatch.cursor import CursorReplica
+    from readonly_engine.metadata.cluster import ClusterMetadata
     from readonly_engine.topic.log import TopicLog
 
 log = logging.getLogger(__name__)
@@ -38,6 +40,15 @@ def pending_ack_log_name(topic: TopicName, subscription: str) -> TopicName:
     """Return the name of the managed ledger with a subscription's acks in transactions, as a topic name."""
     name = f"{topic.local_name}-{subscription}__transaction_pending_ack"
     return TopicName(topic.domain, topic.tenant, topic.namespace, name)
+
+
+async def has_pending_acks(cluster: ClusterMetadata, topic: TopicName, subscription: str) -> bool:
+    """Return whether a subscription ever had acks in transactions; True if this is unknown."""
+    try:
+        return await cluster.topic(pending_ack_log_name(topic, subscription)) is not None
+    except (MetadataError, WireError) as error:
+        log.info("acks in transactions unknown: topic=%s subscription=%s error=%s", topic, subscription, error)
+        return True
 
 
 class EndedTransaction(NamedTuple):

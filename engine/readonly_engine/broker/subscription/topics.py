@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections import OrderedDict
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from readonly_engine.bookkeeper.errors import BookKeeperError
-from readonly_engine.broker.dispatch.counters import Counters
 from readonly_engine.broker.dispatch.latency import SAMPLE_INTERVAL_S, LatencySampler
 from readonly_engine.broker.dispatch.make import MULTIPLE
-from readonly_engine.broker.dispatch.rate import RateLimit
 from readonly_engine.broker.subscription.cursor_poller import CursorPoller
 from readonly_engine.broker.subscription.leaving_consumers import LeavingConsumers
 from readonly_engine.broker.subscription.owner_policies import CONFIGURATION_TTL_S
 from readonly_engine.broker.subscription.owner_queries import OwnerQueries
-from readonly_engine.broker.subscription.parts import SubscriptionParts
-from readonly_engine.broker.subscription.pending_acks import pending_ack_log_name
+from readonly_engine.broker.subscription.pending_acks import has_pending_acks
 from readonly_engine.broker.subscription.policy_follower import ROUND_S, PolicyFollower
 from readonly_engine.broker.subscription.served_topic import ServedTopic
-from readonly_engine.broker.subscription.subscription import Subscription
+from readonly_engine.broker.subscription.subscription_starter import SubscriptionStarter
+from readonly_engine.broker.subscription.topic_links import OwnerLinks, TopicLinks, owner_consumers
 from readonly_engine.broker.tail.budget import PushTotals
 from readonly_engine.broker.tail.obstacles import PushPolicies
 from readonly_engine.broker.tail.owner_probes import OwnerProbes
@@ -31,46 +26,34 @@ from readonly_engine.broker.tail.splicing import Splicing
 from readonly_engine.broker.tail.tail_consumer import TailConsumer
 from readonly_engine.config.limits import UNLIMITED, DispatchRate
 from readonly_engine.lease_guard import LeaseGuard
-from readonly_engine.metadata.errors import MetadataError
-from readonly_engine.owner.errors import OwnerUnavailableError, RelayError
-from readonly_engine.topic.compacted import find_compaction
 from readonly_engine.topic.log import TopicLog
+from readonly_engine.topic.reading import is_readable
 from readonly_engine.topic.replay.log import ReplayLog
 from readonly_engine.topic.transactions import TopicTransactions
-from readonly_engine.wire.errors import WireError
 
 if TYPE_CHECKING:
+    from collections import OrderedDict
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 
     from readonly_engine.bookkeeper.pool import BookiePool
+    from readonly_engine.broker.dispatch.counters import Counters
     from readonly_engine.broker.subscription.batch_index_acks import BatchIndexAckStore
-    from readonly_engine.broker.subscription.cursor_keeper import CursorKeeper
     from readonly_engine.broker.subscription.subscriber import Subscriber
+    from readonly_engine.broker.subscription.subscription import Subscription
+    from readonly_engine.broker.subscription.subscription_starter import MakeSubscription
     from readonly_engine.broker.tail.budget import TailSettings
     from readonly_engine.metadata.cluster import ClusterMetadata
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.owner.admin import AdminClient
-    from readonly_engine.owner.connection import OwnerConnection
-    from readonly_engine.owner.consumer_events import OwnerCursorState
-    from readonly_engine.owner.cursor_consumer import CursorConsumer
     from readonly_engine.tiered.storage import TieredStorage
     from readonly_engine.topic.cache import EntryCache
     from readonly_engine.topic.position import Position
     from readonly_engine.topic.replay.shared import SharedClock
-    from readonly_engine.topic.view import TopicView
-
-    MakeSubscription = Callable[[SubscriptionParts, Callable[[Subscription, Position, str], None]], Subscription]
 
 log = logging.getLogger(__name__)
 
 CACHE_TTL_S = 5.0
 """Consumers that return to their owners at the same time share one request for the brokers' configuration."""
-
-READ_PROBE_TIMEOUT_S = 10.0
-"""Deadline of one attempt to read an entry that could not be read before."""
-
-MAX_REMEMBERED = 100_000
-"""Bound of the subscriptions whose counters are kept. Subscriptions of readers have a new name each time."""
 
 
 def _after_sample_interval(call: Callable[[], None]) -> None:
@@ -98,9 +81,6 @@ class TopicRegistry:
 
     Attributes:
         leaving: consumers whose last acks the owner has not stored yet.
-        counters: counters of current and former subscriptions, the longest unused first.
-        dropped_counters: sum of the counters that are not kept any more.
-        tail_changes: number of changes of the source of new entries, of all topics.
         latency: measures some deliveries, of all topics.
         namespace_policies: policies that all topics of a namespace share.
     """
@@ -127,21 +107,22 @@ class TopicRegistry:
         self._pool = pool
         self._cache = cache
         self._tiered = tiered
-        self._on_unreadable = on_unreadable
         self._batches = batches
         self._tail = tail
         self._on_deleted = on_deleted
         self._replay = replay
-        self.tail_changes = 0
-        self._subscription_rate = subscription_rate
-        self._broker_limit = RateLimit(broker_rate, time.monotonic()) if broker_rate else None
         self._topics: dict[TopicName, ServedTopic] = {}
-        self._guarding = False
         self._queries = OwnerQueries(
-            admin, batches, self._owner_consumers, self._make_log, self._has_pending_acks, self._follow_exposure
+            admin,
+            batches,
+            partial(owner_consumers, self._topics),
+            self._make_log,
+            partial(has_pending_acks, cluster),
+            self._follow_exposure,
         )
         self.namespace_policies = self._queries.namespace_policies
         self._push_policies = PushPolicies(admin, self.namespace_policies)
+        self._links = OwnerLinks(self._queries, self._push_policies, self._topics, replaying=replay is not None)
         self._owner_probes = OwnerProbes()
         self._cursor_poller = CursorPoller(self.subscriptions, self._queries.consumer_state)
         self._policy_follower = PolicyFollower(
@@ -150,9 +131,18 @@ class TopicRegistry:
             lambda topic: self.namespace_policies.version(topic, ROUND_S / 2),
             self._follow_policies,
         )
-        self.counters: OrderedDict[tuple[TopicName, str], Counters] = OrderedDict()
-        self.dropped_counters = Counters()
         self.latency = LatencySampler(_after_sample_interval)
+        self._starter = SubscriptionStarter(
+            cluster,
+            pool,
+            self._queries,
+            on_unreadable,
+            subscription_rate,
+            broker_rate,
+            self._lease_guard,
+            self.latency,
+            replaying=replay is not None,
+        )
         self._splicing = Splicing(self._lease_guard, self.latency, cache)
         self._pushed_before = PushTotals()
 
@@ -160,6 +150,21 @@ class TopicRegistry:
     def cluster_name(self) -> str:
         """Name of the source cluster; empty while unknown."""
         return self._queries.cluster_name
+
+    @property
+    def tail_changes(self) -> int:
+        """Number of changes of the source of new entries, of all topics."""
+        return self._links.tail_changes
+
+    @property
+    def counters(self) -> OrderedDict[tuple[TopicName, str], Counters]:
+        """Counters of current and former subscriptions, the longest unused first."""
+        return self._starter.counters
+
+    @property
+    def dropped_counters(self) -> Counters:
+        """Sum of the counters that are not kept any more."""
+        return self._starter.dropped_counters
 
     @property
     def all(self) -> Iterable[tuple[TopicName, ServedTopic]]:
@@ -206,7 +211,7 @@ class TopicRegistry:
                             generation = keeper.generation
                             state = await keeper.state(consumer.owner_consumer)
                             served.confirm(state)
-                        subscription = await self._start_subscription(
+                        subscription = await self._starter.start(
                             topic, served, consumer, keeper, state, generation, make
                         )
                         with ExitStack() as cleanup:
@@ -235,13 +240,9 @@ class TopicRegistry:
         """Return a topic, which is opened if necessary."""
         served = self._topics.get(topic)
         if served is None:
-            opened = self._open(topic)
-            transactions = TopicTransactions(
-                opened,
-                partial(self._last_message, topic),
-                partial(self._queries.max_read_position, topic),
-                partial(self._queries.transaction, topic),
-            )
+            links = TopicLinks(self._links, topic)
+            opened = self._open(topic, links)
+            transactions = TopicTransactions(opened, links.last_message, links.max_read_position, links.transaction)
             served = self._topics[topic] = ServedTopic(opened, transactions, self._lease_guard, self.latency)
             self._set_tail(topic, served)
         return served
@@ -263,54 +264,6 @@ class TopicRegistry:
         finally:
             served.joining -= 1
             self._close_if_unused(topic, served)
-
-    async def _start_subscription(
-        self,
-        topic: TopicName,
-        served: ServedTopic,
-        consumer: Subscriber,
-        keeper: CursorKeeper,
-        state: OwnerCursorState,
-        generation: int,
-        make: MakeSubscription | None,
-    ) -> Subscription:
-        """Make a subscription at the position of the cursor, for its first consumer on this broker."""
-        subscribe = consumer.subscribe_command
-        settings = await keeper.settings()
-        acked, batches = await keeper.load(consumer.owner_consumer, state, served.log)
-        view: TopicView = served.log
-        if self._replay is None:  # a compacted topic has no past
-            view = await served.view(subscribe, partial(find_compaction, self._cluster, self._pool, topic))
-        parts = SubscriptionParts(
-            view=view,
-            subscribe=subscribe,
-            settings=settings,
-            rates=self._rate_limits(),
-            transactions=served.transactions,
-            state=state,
-            acked=acked,
-            batches=batches,
-            keeper=keeper,
-            counters=self._counters_of(topic, consumer.info.name),
-            fanout=served.fanout if view is served.log else None,
-            guard=self._lease_guard,
-            latency=self.latency,
-        )
-        if generation != keeper.generation:
-            raise OwnerUnavailableError(f"the cursor of {consumer.info.name} was moved meanwhile; try again")
-        subscription = (make or Subscription)(parts, self._on_unreadable)
-        with ExitStack() as cleanup:
-            cleanup.callback(subscription.close)  # also if the client leaves meanwhile
-            subscription.start()
-            if batches and subscription.durable:
-                subscription.mark_batches()
-            if subscription.durable and await self._queries.may_have_transactions():
-                await self._replay_pending_acks(subscription)
-            if not consumer.in_sync:
-                # The owner's cursor may have moved, so the consumer must not start at the earlier position.
-                raise OwnerUnavailableError(f"the owner of {topic} has closed the consumer; try again")
-            cleanup.pop_all()
-        return subscription
 
     async def authorizes(self) -> bool | None:
         """Return whether the source cluster authorizes clients; None if unknown."""
@@ -384,39 +337,12 @@ class TopicRegistry:
     ) -> TopicLog:
         return TopicLog(name, self._cluster, self._pool, self._cache, last_entry, self._tiered, on_deleted)
 
-    def _open(self, topic: TopicName) -> TopicLog:
-        last_entry, on_deleted = partial(self._owner_last_entry, topic), partial(self._on_deleted, topic)
+    def _open(self, topic: TopicName, links: TopicLinks) -> TopicLog:
+        on_deleted = partial(self._on_deleted, topic)
         if self._replay is None:
-            return self._make_log(topic, last_entry, on_deleted)
-        return ReplayLog(
-            topic, self._cluster, self._pool, self._cache, last_entry, self._tiered, on_deleted, self._replay
-        )
-
-    async def _replay_pending_acks(self, subscription: Subscription) -> None:
-        """Read the acks in open transactions, if the subscription ever had any.
-
-        Raises:
-            MetadataError: the acks cannot be read.
-        """
-        name = pending_ack_log_name(subscription.topic, subscription.name)
-        try:
-            if await self._cluster.topic(name) is not None:
-                await subscription.replay_pending_acks()
-        except (BookKeeperError, MetadataError, WireError, TimeoutError) as error:
-            raise MetadataError(f"{name}: acks in transactions cannot be read: {error or 'not in time'}") from error
-
-    async def _has_pending_acks(self, topic: TopicName, subscription: str) -> bool:
-        """Return whether a subscription ever had acks in transactions; True if this is unknown."""
-        try:
-            return await self._cluster.topic(pending_ack_log_name(topic, subscription)) is not None
-        except (MetadataError, WireError) as error:
-            log.info("acks in transactions unknown: topic=%s subscription=%s error=%s", topic, subscription, error)
-            return True
-
-    def find(self, topic: TopicName, name: str) -> Subscription | None:
-        """Return a subscription served here now; None without it."""
-        served = self._topics.get(topic)
-        return None if served is None else served.subscriptions.get(name)
+            return self._make_log(topic, links.last_entry, on_deleted)
+        parts = (self._cluster, self._pool, self._cache, links.last_entry, self._tiered, on_deleted, self._replay)
+        return ReplayLog(topic, *parts)
 
     def subscriptions(self) -> Iterable[Subscription]:
         """Return the subscriptions served here now."""
@@ -424,45 +350,11 @@ class TopicRegistry:
 
     async def can_read(self, topic: TopicName, position: Position) -> bool:
         """Return whether an entry can be read from storage, or was deleted."""
-        log_ = self._open(topic)
+        log_ = self._open(topic, TopicLinks(self._links, topic))
         try:
-            async with asyncio.timeout(READ_PROBE_TIMEOUT_S):
-                await log_.opened()
-                await log_.read(log_.chain.at_or_after(position), 1)
-        except (BookKeeperError, MetadataError, TimeoutError) as error:
-            log.info("entry still unreadable: topic=%s position=%s error=%s", topic, position, error or "timeout")
-            return False
+            return await is_readable(log_, position)
         finally:
             log_.close()
-        return True
-
-    async def _owner_last_entry(self, topic: TopicName) -> Position | None:
-        """Return the topic's last entry on its owner; None if the owner does not answer."""
-        served = self._topics.get(topic)
-        if self._replay is not None or (served is not None and served.transactions.used):
-            # Through a consumer the owner returns only the last message, but a later marker may end transactions.
-            try:
-                return await self._queries.last_confirmed(topic)
-            except RelayError as error:
-                log.info("owner's last entry unknown: topic=%s error=%s", topic, error)
-        last = None if self._replay is not None else await self._last_message(topic)
-        if served is not None and last is not None:
-            served.transactions.on_last_entry(last)
-        return last
-
-    async def _last_message(self, topic: TopicName) -> Position | None:
-        """Return the last message that the owner delivers; None if it does not answer."""
-        last = await self._queries.last_message(topic)
-        served = self._topics.get(topic)
-        if served is not None and last is not None:
-            served.log.owner_end.confirm(last)
-        return last
-
-    def _owner_consumers(self, topic: TopicName) -> Iterator[CursorConsumer]:
-        served = self._topics.get(topic)
-        for subscription in [] if served is None else list(served.subscriptions.values()):
-            for consumer in subscription.consumers:
-                yield consumer.owner_consumer
 
     def bindings_changed(self) -> None:
         """Apply the bindings' sources of new entries to the open topics."""
@@ -478,15 +370,16 @@ class TopicRegistry:
             self._keep_pushed(served)
             served.tail = None
         if served.tail is None and settings is not None:
+            links = TopicLinks(self._links, topic)
             served.tail = TailConsumer(
                 topic,
                 served.log,
-                partial(self._owner_connection, topic),
+                links.connection,
                 served.transactions.on_pushed,
-                partial(self._push_policies.obstacle, topic),
-                self._count_tail_change,
-                lambda: self._guarding,
-                lambda: len(served.subscriptions),
+                links.push_obstacle,
+                links.count_tail_change,
+                links.guarding,
+                links.subscriptions,
                 self._owner_probes,
                 settings,
                 served.fanout,
@@ -524,19 +417,6 @@ class TopicRegistry:
         if exposed:
             self._cache.clear()  # an owner that did not expose it has pushed entries without it
 
-    def _count_tail_change(self) -> None:
-        self.tail_changes += 1
-
-    def _owner_connection(self, topic: TopicName, present: OwnerConnection | None) -> OwnerConnection | None:
-        """Return a connection to the topic's owner if a consumer has it, otherwise that of any consumer; None without one."""
-        found = None
-        for consumer in self._owner_consumers(topic):
-            connection = consumer.connection
-            if connection is not None and (present is None or connection is present):
-                return connection
-            found = found or connection
-        return found
-
     async def owner_moved(self, topic: TopicName) -> None:
         """Handle a move or a restart of a topic's owner: the cluster may have transactions now."""
         served = self._topics.get(topic)
@@ -552,26 +432,12 @@ class TopicRegistry:
         if self._replay is not None:
             return  # their ends are in the topics, and as old as the messages
         found = await self._queries.transactions(max_age_s)
-        if found and not self._guarding:
-            self._guarding = True
+        if found and not self._links.guarding:
+            self._links.guarding = True
             for _, other in self.all:
                 other.transactions.guard()
         if found is not False:
             served.transactions.guard()
-
-    def _rate_limits(self) -> tuple[RateLimit, ...]:
-        """Return the rate limits of a new subscription: its own, and the one of the broker."""
-        limits = [RateLimit(self._subscription_rate, time.monotonic())] if self._subscription_rate else []
-        return tuple(limits if self._broker_limit is None else [*limits, self._broker_limit])
-
-    def _counters_of(self, topic: TopicName, subscription: str) -> Counters:
-        """Return the counters of a subscription; they continue when its consumers return."""
-        counters = self.counters.setdefault((topic, subscription), Counters())
-        self.counters.move_to_end((topic, subscription))
-        if len(self.counters) > MAX_REMEMBERED:
-            _, dropped = self.counters.popitem(last=False)
-            self.dropped_counters.add(dropped)
-        return counters
 
     def _close_if_unused(self, topic: TopicName, served: ServedTopic) -> None:
         if not served.subscriptions and not served.joining and self._topics.get(topic) is served:

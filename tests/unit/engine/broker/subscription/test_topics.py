@@ -4,10 +4,11 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
-from readonly_engine.broker.subscription import topics
+from readonly_engine.broker.subscription import subscription_starter, topics
 from readonly_engine.broker.subscription.local_keeper import LocalKeeper
 from readonly_engine.broker.subscription.owner_keeper import OwnerKeeper
 from readonly_engine.broker.subscription.served_topic import ServedTopic
+from readonly_engine.broker.subscription.topic_links import TopicLinks
 from readonly_engine.broker.subscription.topics import TopicRegistry
 from readonly_engine.broker.tail.budget import PushTotals
 from readonly_engine.lease_guard import LeaseGuard
@@ -100,12 +101,12 @@ def registry(*, cache=None, batches=None, **configuration):
 @pytest.fixture(autouse=True)
 def _played_parts(monkeypatch):
     monkeypatch.setattr(topics, "TopicLog", Log)
-    monkeypatch.setattr(topics, "Subscription", FakeSubscription)
+    monkeypatch.setattr(subscription_starter, "Subscription", FakeSubscription)
 
 
 @pytest.mark.parametrize("ends", ["its client leaves", "its owner closes it"])
 async def test_a_subscription_that_is_not_joined_after_all_is_closed(monkeypatch, ends):
-    monkeypatch.setattr(topics, "Subscription", Subscription)
+    monkeypatch.setattr(subscription_starter, "Subscription", Subscription)
     subscribe = CommandSubscribe(subscription="s", durable=True)
     owner_consumer = OwnerConsumer(subscribe)
     consumer = Consumer(subscribe)
@@ -360,26 +361,27 @@ async def test_the_tail_is_told_of_consumers_that_leave_and_finds_those_that_sta
     left = []
     (_, served), *_ = topics_served.all
     served.tail = SimpleNamespace(consumer_left=left.append, close=lambda: None, delivered=PushTotals(0, 0))
-    assert [topics_served._owner_connection(TOPIC, one) for one in (None, "second", "gone")] == [
+    links = TopicLinks(topics_served._links, TOPIC)
+    assert [links.connection(one) for one in (None, "second", "gone")] == [
         "first",
         "second",
         "first",
     ]
     topics_served.leave(subscription, consumers[1], lambda: True)
-    assert topics_served._owner_connection(TOPIC, "first") == "first"
+    assert links.connection("first") == "first"
     topics_served.leave(subscription, consumers[3], lambda: True)
-    assert topics_served._owner_connection(TOPIC, "first") == "second"
+    assert links.connection("first") == "second"
     topics_served.leave(subscription, consumers[2], lambda: True)
-    assert topics_served._owner_connection(TOPIC, "second") is None
+    assert links.connection("second") is None
     assert left == ["first", "first", "second"]
     topics_served.close()
 
 
 async def test_deliveries_to_subscriptions_that_are_forgotten_still_count(monkeypatch):
-    monkeypatch.setattr(topics, "MAX_REMEMBERED", 2)
+    monkeypatch.setattr(subscription_starter, "MAX_REMEMBERED", 2)
     served, _ = registry()
     for number in range(5):
-        counters = served._counters_of(TOPIC, f"reader-{number}")
+        counters = served._starter._counters_of(TOPIC, f"reader-{number}")
         counters.messages, counters.bytes = 1, 10
     assert len(served.counters) == 2
     assert (served.dropped_counters.messages, served.dropped_counters.bytes) == (3, 30)
