@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from readonly_engine.config.nearest import nearest
@@ -19,6 +17,23 @@ from readonly_engine.net.tls import TlsFiles
 from readonly_engine.topic.position import Position
 
 from readonly_spark.option_list import OPTIONS
+from readonly_spark.option_values import (
+    ERROR,
+    FAIL,
+    RAW,
+    parse_admin_urls,
+    parse_batch_bytes,
+    parse_bool,
+    parse_count,
+    parse_decode_errors,
+    parse_login_scheme,
+    parse_path,
+    parse_seconds,
+    parse_size,
+    parse_strategy,
+    parse_subscription,
+    parse_value_schema,
+)
 from readonly_spark.position_options import (
     LATEST,
     batch_indexes_by_topic,
@@ -31,26 +46,13 @@ from readonly_spark.position_options import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-RAW: Final = "raw"
-AUTO: Final = "auto"
-
-ERROR: Final = "error"
-
-FAIL: Final = "fail"
-NULL: Final = "null"
-
-_SIZE: Final = re.compile(r"([1-9][0-9]{0,14})(|[KMGT]i?B?|B)", re.IGNORECASE)
-_UNITS: Final = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+    from pathlib import Path
 
 _TABLE_OPTION: Final = "option."
 _TABLE_PROPERTIES: Final = frozenset(
     {"provider", "owner", "comment", "location", "external", "is_managed_location", "collation"}
 )
 """Properties that Spark sets (TableCatalog)."""
-
-BATCH_BYTES: Final = (64 << 10, 256 << 20)
-"""Minimum and maximum of `batchBytes`: a column of one record batch must stay below 2 GiB."""
 
 
 class OptionError(ValueError):
@@ -220,9 +222,9 @@ def parse_options(given: Mapping[str, str], *, streaming: bool | None) -> Option
         read("endingOffsets", offsets_by_topic, None),
         read("endingOffsets", batch_indexes_by_topic, {}),
     )
-    compacted = read("readCompacted", _parse_bool, False)
-    field_columns = read("fieldColumns", _parse_bool, False)
-    if field_columns and read("valueSchema", _value_schema, RAW) == RAW:
+    compacted = read("readCompacted", parse_bool, False)
+    field_columns = read("fieldColumns", parse_bool, False)
+    if field_columns and read("valueSchema", parse_value_schema, RAW) == RAW:
         raise OptionError("fieldColumns requires valueSchema=auto, or a schema")
     if "concurrenttasks" in texts and "maxqueryreadbytespersecond" not in texts:
         raise OptionError("concurrentTasks requires maxQueryReadBytesPerSecond")
@@ -241,30 +243,30 @@ def parse_options(given: Mapping[str, str], *, streaming: bool | None) -> Option
         ending_ms=ending_ms,
         starting_index=starting_index,
         ending_index=ending_index,
-        later_required=read("startingTimestampStrategy", _strategy, LATEST) == ERROR,
-        min_partitions=read("minPartitions", _count, 1),
+        later_required=read("startingTimestampStrategy", parse_strategy, LATEST) == ERROR,
+        min_partitions=read("minPartitions", parse_count, 1),
         partition_bytes=read("maxBytesPerPartition", parse_size, 256 << 20),
-        partition_records=read("maxRecordsPerPartition", _count, None),
+        partition_records=read("maxRecordsPerPartition", parse_count, None),
         trigger_bytes=read("maxBytesPerTrigger", parse_size, None),
-        trigger_messages=read("maxMessagesPerTrigger", _count, None),
-        min_trigger_messages=read("minMessagesPerTrigger", _count, None),
-        max_trigger_delay_s=read("maxTriggerDelay", _seconds, 900.0),
+        trigger_messages=read("maxMessagesPerTrigger", parse_count, None),
+        min_trigger_messages=read("minMessagesPerTrigger", parse_count, None),
+        max_trigger_delay_s=read("maxTriggerDelay", parse_seconds, 900.0),
         hold=_hold(texts, read),
-        batch_bytes=read("batchBytes", _batch_bytes, 8 << 20),
-        fail_on_data_loss=read("failOnDataLoss", _parse_bool, True),
+        batch_bytes=read("batchBytes", parse_batch_bytes, 8 << 20),
+        fail_on_data_loss=read("failOnDataLoss", parse_bool, True),
         read_compacted=compacted,
-        value_schema=read("valueSchema", _value_schema, RAW),
+        value_schema=read("valueSchema", parse_value_schema, RAW),
         field_columns=field_columns,
-        raw_value=read("rawValue", _parse_bool, False),
-        decode_errors=read("decodeErrors", _decode_errors, FAIL),
-        retry_s=read("retryTimeout", _seconds, 300.0),
-        required_file=read("requiredFile", _path, None),
-        reads_in_flight=read("readsInFlight", _count, 4),
+        raw_value=read("rawValue", parse_bool, False),
+        decode_errors=read("decodeErrors", parse_decode_errors, FAIL),
+        retry_s=read("retryTimeout", parse_seconds, 300.0),
+        required_file=read("requiredFile", parse_path, None),
+        reads_in_flight=read("readsInFlight", parse_count, 4),
         read_rate=read("maxReadBytesPerSecond", parse_size, None),
         query_read_rate=read("maxQueryReadBytesPerSecond", parse_size, None),
-        concurrent_tasks=read("concurrentTasks", _count, None),
+        concurrent_tasks=read("concurrentTasks", parse_count, None),
         bookie_tls=_tls("bookieTls", texts, read),
-        bookie_login_file=read("bookieLoginFile", _path, None),
+        bookie_login_file=read("bookieLoginFile", parse_path, None),
         metadata_security=_metadata_security(texts, read),
         tiered=_tiered(texts),
     )
@@ -298,72 +300,11 @@ def _one_of(texts: Mapping[str, str], names: tuple[str, ...], *, required: bool 
         raise OptionError(f"no topic is named; set one of {', '.join(names)}")
 
 
-def parse_size(text: str) -> int:
-    """Parse a number of bytes such as 1048576, 64MiB or 2g.
-
-    Raises:
-        ValueError: the text is malformed.
-    """
-    match = _SIZE.fullmatch(text.strip())
-    if match is None:
-        raise ValueError(f"{text!r} must be a number of bytes above 0, such as 67108864 or 64MiB")
-    return int(match[1]) * _UNITS[match[2][:1].upper()]
-
-
-def _count(text: str) -> int:
-    if not re.fullmatch("[1-9][0-9]{0,14}", text.strip()):
-        raise ValueError(f"{text!r} must be a number above 0")
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?", text.strip()):
-        raise ValueError(f"{text!r} must be a number of seconds, 0 or more")
-    return float(text)
-
-
-def _parse_bool(text: str) -> bool:
-    if text.strip().lower() not in {"true", "false"}:
-        raise ValueError(f"{text!r} must be true or false")
-    return text.strip().lower() == "true"
-
-
-def _batch_bytes(text: str) -> int:
-    size = parse_size(text)
-    if not BATCH_BYTES[0] <= size <= BATCH_BYTES[1]:
-        raise ValueError(f"{text!r} must be from 64KiB to 256MiB")
-    return size
-
-
-def _strategy(text: str) -> str:
-    if text.strip().lower() not in {LATEST, ERROR}:
-        raise ValueError(f"{text!r} must be {LATEST} or {ERROR}")
-    return text.strip().lower()
-
-
-def _value_schema(text: str) -> str:
-    if text.strip().lower() in {RAW, AUTO}:
-        return text.strip().lower()
-    try:
-        found = json.loads(text)
-    except ValueError:
-        found = None
-    if not isinstance(found, dict) or "type" not in found:
-        raise ValueError(f'{text[:60]!r} must be raw, auto, or JSON as {{"type": "AVRO", "schema": {{...}}}}')
-    return text
-
-
-def _decode_errors(text: str) -> str:
-    if text.strip().lower() not in {FAIL, NULL}:
-        raise ValueError(f"{text!r} must be {FAIL} or {NULL}")
-    return text.strip().lower()
-
-
 def _tls(
     prefix: str, texts: Mapping[str, str], read: Callable[[str, Callable[[str], Any], Any], Any]
 ) -> TlsFiles | None:
-    paths = [read(f"{prefix}.{name}", _path, None) for name in ("trustCertificates", "certificate", "key")]
-    verify = read(f"{prefix}.hostnameVerification", _parse_bool, True)
+    paths = [read(f"{prefix}.{name}", parse_path, None) for name in ("trustCertificates", "certificate", "key")]
+    verify = read(f"{prefix}.hostnameVerification", parse_bool, True)
     if not any(paths):
         if f"{prefix}.hostnameVerification".lower() in texts:
             raise OptionError(f"{prefix}.hostnameVerification requires {prefix}.trustCertificates")
@@ -377,17 +318,17 @@ def _tls(
 def _metadata_security(
     texts: Mapping[str, str], read: Callable[[str, Callable[[str], Any], Any], Any]
 ) -> StoreSecurity:
-    login_file = read("metadataStoreLoginFile", _path, None)
-    scheme = read("metadataStoreLoginScheme", _login_scheme, LoginScheme.SASL)
+    login_file = read("metadataStoreLoginFile", parse_path, None)
+    scheme = read("metadataStoreLoginScheme", parse_login_scheme, LoginScheme.SASL)
     if login_file is None and "metadatastoreloginscheme" in texts:
         raise OptionError("metadataStoreLoginScheme requires metadataStoreLoginFile")
     return StoreSecurity(_tls("metadataStoreTls", texts, read), login_file, scheme, camel_case=True)
 
 
 def _hold(texts: Mapping[str, str], read: Callable[[str, Callable[[str], Any], Any], Any]) -> HoldOptions | None:
-    name = read("holdSubscription", _subscription, None)
-    urls = read("adminUrl", _admin_urls, ())
-    token_file = read("adminTokenFile", _path, None)
+    name = read("holdSubscription", parse_subscription, None)
+    urls = read("adminUrl", parse_admin_urls, ())
+    token_file = read("adminTokenFile", parse_path, None)
     tls = _tls("adminTls", texts, read)
     if name is None:
         for option in ("adminUrl", "adminTokenFile", "adminTls.trustCertificates", "adminTls.certificate"):
@@ -399,32 +340,6 @@ def _hold(texts: Mapping[str, str], read: Callable[[str, Callable[[str], Any], A
     if tls is None and any(url.startswith("https:") for url in urls):
         tls = TlsFiles("adminTls", None, None, None, hostname_verification=True)
     return HoldOptions(subscription=name, urls=urls, token_file=token_file, tls=tls)
-
-
-def _subscription(text: str) -> str:
-    if not text.strip() or text.startswith("__"):
-        raise ValueError(f"{text!r} must be the name of a subscription")
-    return text.strip()
-
-
-def _admin_urls(text: str) -> tuple[str, ...]:
-    urls = tuple(url.strip() for url in text.split(","))
-    for url in urls:
-        if not re.fullmatch(r"https?://[^\s/@]+/?", url):
-            raise ValueError(f"{url!r} must be as http://HOST:PORT or https://HOST:PORT")
-    return urls
-
-
-def _login_scheme(text: str) -> LoginScheme:
-    if text.strip().lower() not in set(LoginScheme):
-        raise ValueError(f"{text!r} must be {' or '.join(LoginScheme)}")
-    return LoginScheme(text.strip().lower())
-
-
-def _path(text: str) -> Path:
-    if not text.startswith("/"):
-        raise ValueError(f"{text!r} must be an absolute path")
-    return Path(text)
 
 
 def _tiered(texts: Mapping[str, str]) -> TieredConfig:

@@ -19,7 +19,7 @@ from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableErro
 from readonly_engine.topic.position import EARLIEST, Position
 
 from readonly_spark.errors import SourceError
-from readonly_spark.plan.catalog import gather_bounded
+from readonly_spark.plan.gather import gather_bounded
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

@@ -22,7 +22,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from readonly_spark.connection import Connection
-from readonly_spark.options import RAW, OptionError, parse_options
+from readonly_spark.option_values import RAW
+from readonly_spark.options import OptionError, parse_options
 from readonly_spark.plan.admission import Limits
 from readonly_spark.position_options import EARLIEST
 from readonly_spark.read.task_reader import read_task
@@ -139,7 +140,7 @@ class PulsarReadOnly(DataSource):
 
 
 async def _value_type(catalog: Catalog) -> pa.DataType:
-    return await catalog.value_type(await catalog.remaining_topics())
+    return await catalog.value_type(await catalog.selection.remaining())
 
 
 def arrow_schema(schema: StructType, options: Options) -> pa.Schema:

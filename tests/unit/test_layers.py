@@ -411,7 +411,7 @@ SPARK_BELOW = {
     "values": set(),
     "rows": {"values"},
     "read": {"rows", "values", "task", "errors", "loop_thread", "outages"},
-    "plan": {"values", "rows", "task", "options", "position_options", "errors", "outages"},
+    "plan": {"values", "rows", "task", "options", "option_values", "position_options", "errors", "outages"},
     "lag": {"plan", "options", "errors", "loop_thread", "message_ids", "closing"},
     "export": {"plan", "rows", "lag", "source", "options", "errors", "loop_thread", "message_ids", "closing"},
 }
@@ -429,6 +429,7 @@ SPARK_PURE = [
     "plan/open_chunks.py",
     "plan/splits.py",
     "plan/topic_state.py",
+    "option_values.py",
     "position_options.py",
     "read/fetch.py",
     "read/rate_limit.py",
@@ -453,7 +454,17 @@ def test_a_package_of_the_data_source_imports_what_is_below_it_only(package):
 
 @pytest.mark.parametrize(
     "module",
-    ["closing", "errors", "loop_thread", "message_ids", "offsets", "options", "outages", "position_options"],
+    [
+        "closing",
+        "errors",
+        "loop_thread",
+        "message_ids",
+        "offsets",
+        "options",
+        "option_values",
+        "outages",
+        "position_options",
+    ],
 )
 def test_what_the_packages_of_the_data_source_share_imports_none_of_them(module):
     for name in imports_of(SPARK / f"{module}.py"):

@@ -17,7 +17,8 @@ from readonly_spark.lag.topic_lag import TopicLag
 from readonly_spark.loop_thread import LoopThread
 from readonly_spark.message_ids import parse_message_id
 from readonly_spark.options import parse_options
-from readonly_spark.plan.catalog import Catalog, gather_bounded
+from readonly_spark.plan.catalog import Catalog
+from readonly_spark.plan.gather import gather_bounded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,7 +52,7 @@ class LagMeter(Closeable):
         self._known: list[TopicLag] = []
         try:
             self._loop.call(self._catalog.open(), TIMEOUT_S)
-            self._loop.call(self._catalog.remaining_topics(), TIMEOUT_S)
+            self._loop.call(self._catalog.selection.remaining(), TIMEOUT_S)
         except (MetadataError, TimeoutError) as error:
             self._loop.stop()
             raise SourceError(f"{self._option}: {error}") from None
@@ -93,7 +94,7 @@ class LagMeter(Closeable):
         return self._known
 
     async def _measured(self, ends: Mapping[str, str]) -> list[TopicLag]:
-        states = await self._catalog.states(await self._catalog.remaining_topics(), sample=True)
+        states = await self._catalog.states(await self._catalog.selection.remaining(), sample=True)
         return list(await gather_bounded(lambda name: self._lag(states[name], ends.get(name)), sorted(states)))
 
     async def _lag(self, state: TopicState, end: str | None) -> TopicLag:

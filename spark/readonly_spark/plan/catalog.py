@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import re
 from collections import OrderedDict
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import re2
 from readonly_engine.bookkeeper.connect import BookieSecurity
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.bookkeeper.ledger import LedgerReader
 from readonly_engine.bookkeeper.pool import BookiePool
 from readonly_engine.metadata.connect import ClusterStores
 from readonly_engine.metadata.errors import MetadataError
-from readonly_engine.metadata.topic_name import TopicName, parse_topic_name
+from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.net.tls import ClientTls
 from readonly_engine.tiered.storage import TieredStorage
 from readonly_engine.topic.cache import EntryCache
@@ -28,12 +25,14 @@ from readonly_engine.wire.bookkeeper_pb2 import LedgerMetadataFormat
 from readonly_engine.wire.errors import WireError
 
 from readonly_spark.errors import SourceError
-from readonly_spark.options import AUTO, NULL, RAW
+from readonly_spark.option_values import AUTO, NULL, RAW
 from readonly_spark.outages import is_transient
+from readonly_spark.plan.gather import gather_bounded
 from readonly_spark.plan.index_start import IndexStart, position_of_index
 from readonly_spark.plan.samples import EntrySampler
 from readonly_spark.plan.schema_registry import SchemaRegistry
 from readonly_spark.plan.snapshots import SnapshotCatalog
+from readonly_spark.plan.topic_selection import TopicSelection, bases_of
 from readonly_spark.plan.topic_state import ReadableLedger, TopicState
 from readonly_spark.plan.transactions import TransactionCatalog
 from readonly_spark.task import LedgerLocation
@@ -41,7 +40,7 @@ from readonly_spark.values.merged import DifferentTypesError, merged_type
 from readonly_spark.values.schema import ValueSchema, parse_definition, value_type
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 
     import pyarrow as pa
     from readonly_engine.topic.position import Position
@@ -56,15 +55,10 @@ log = logging.getLogger(__name__)
 A = TypeVar("A")
 B = TypeVar("B")
 
-MAX_CONCURRENT_QUERIES: Final = 64
-"""Topics that are queried at the same time."""
-
 MAX_REMEMBERED_LEDGERS: Final = 10_000
 """Ledgers whose state is cached."""
 
 CACHE_BYTES: Final = 16 << 20
-_LITERAL_NAMESPACE: Final = re.compile(r"persistent://([-\w]+)/([-\w]+)/")
-_SYSTEM_PREFIX: Final = "__"
 
 
 class Catalog:
@@ -90,11 +84,11 @@ class Catalog:
         self._cache = EntryCache(CACHE_BYTES)
         self._tail_ledgers: OrderedDict[int, ReadableLedger] = OrderedDict()
         self._open: OrderedDict[int, LedgerMetadata] = OrderedDict()
+        self.selection = TopicSelection(options, self.cluster)
         self.samples = EntrySampler(self.cluster, self.pool, self._tiered)
         self._schemas = SchemaRegistry(self._stores.main, self.cluster, self.pool)
         self.snapshots = SnapshotCatalog(self.cluster, self.pool, self._schemas.read)
         self.transactions = TransactionCatalog(self.cluster, self.pool, self._cache, self._tiered, self.snapshots)
-        self._pattern = re2.compile(options.topics_pattern) if options.topics_pattern else None
 
     async def open(self) -> None:
         """Connect.
@@ -114,80 +108,6 @@ class Catalog:
     async def cluster_id(self) -> str:
         """Return the id of the BookKeeper cluster; empty if it has none."""
         return await self.cluster.bookkeeper_id()
-
-    # Topics
-
-    async def topics(self, known: Iterable[str] | None = ()) -> list[str]:
-        """Return the topics of the options, with all partitions of partitioned topics, also those without messages.
-
-        Args:
-            known: topics that the query has read before; None for any. A named one of them that does not exist was deleted, and
-                is left out.
-
-        Raises:
-            SourceError: a named topic does not exist.
-            MetadataError: the metadata store does not answer.
-        """
-        if self._pattern is not None:
-            return sorted(await self._matching())
-        before = self._options.topics if known is None else {*known, *_bases(known)}
-
-        async def partitions(name: str) -> list[TopicName]:
-            return await self._partitions(parse_topic_name(name), deleted=name in before)
-
-        found = await gather_bounded(partitions, self._options.topics)
-        return sorted(str(part) for parts in found for part in parts)
-
-    async def remaining_topics(self) -> list[str]:
-        """Return the topics of the options; with `failOnDataLoss=false` without named ones that do not exist: deleted ones.
-
-        Raises:
-            SourceError, MetadataError: see `topics`.
-        """
-        return await self.topics(() if self._options.fail_on_data_loss else None)
-
-    def selects(self, name: str) -> bool:
-        """Return whether the options name a topic or partition, or their pattern matches it."""
-        topic = parse_topic_name(name)
-        if self._pattern is not None:
-            return self._matches(topic.base)
-        return not {name, str(topic.base)}.isdisjoint(self._options.topics)
-
-    async def _partitions(self, topic: TopicName, *, deleted: bool) -> list[TopicName]:
-        partitions = await self.cluster.partitions(topic)
-        if partitions:
-            return [topic.at(number) for number in range(partitions)]
-        if await self.cluster.topic(topic) is None:
-            in_range = topic.partition >= 0 and topic.partition < await self.cluster.partitions(topic.base)
-            if not in_range:
-                if deleted:
-                    return []
-                raise SourceError(f"topic {topic} does not exist")
-        return [topic]
-
-    async def _matching(self) -> set[str]:
-        assert self._pattern is not None
-        literal = _LITERAL_NAMESPACE.match(self._options.topics_pattern)
-        names = [f"{literal[1]}/{literal[2]}"] if literal else await self.cluster.namespaces()
-        return set[str]().union(*await gather_bounded(self._matching_in, names))
-
-    async def _matching_in(self, name: str) -> set[str]:
-        tenant, _, namespace = name.partition("/")
-        partitioned = await self.cluster.partitioned_topics(tenant, namespace)
-        found = {
-            str(topic.at(number))
-            for topic, count in partitioned.items()
-            if self._matches(topic)
-            for number in range(count)
-        }
-        for topic in await self.cluster.topics(tenant, namespace):
-            if topic.base not in partitioned and self._matches(topic):
-                found.add(str(topic))
-        return found
-
-    def _matches(self, topic: TopicName) -> bool:
-        assert self._pattern is not None
-        return not topic.local_name.startswith(_SYSTEM_PREFIX) and self._pattern.fullmatch(str(topic)) is not None
 
     async def states(self, names: Iterable[str], *, sample: bool = False) -> dict[str, TopicState]:
         """Return the current state of topics; a topic that does not exist is left out.
@@ -383,7 +303,7 @@ class Catalog:
         nulls = options.decode_errors == NULL
         if options.value_schema == RAW:
             return {}
-        bases = _bases(names)
+        bases = bases_of(names)
         found: dict[str, TopicSchemas] = dict(
             zip(bases, await gather_bounded(self._schemas.read, map(parse_topic_name, bases)), strict=True)
         )
@@ -458,10 +378,6 @@ def _namespace(name: str) -> tuple[str, str]:
     return topic.tenant, topic.namespace
 
 
-def _bases(names: Iterable[str]) -> list[str]:
-    return sorted({str(parse_topic_name(name).base) for name in names})
-
-
 def _closed_ledger(listed: LedgerInfo) -> ReadableLedger:
     context = listed.offload_context
     offload = context.SerializeToString(deterministic=True) if context.complete else b""
@@ -484,21 +400,3 @@ def _remember(cache: OrderedDict[int, A], ledger_id: int, item: A) -> None:
 
 async def _no_owner() -> None:
     """Query no owner broker."""
-
-
-async def gather_bounded(
-    query: Callable[[A], Awaitable[B]], items: Iterable[A], at_once: int = MAX_CONCURRENT_QUERIES
-) -> list[B]:
-    """Run a query for every item, a limited number at a time; the first error cancels the others."""
-    gate = asyncio.Semaphore(at_once)
-
-    async def one(item: A) -> B:
-        async with gate:
-            return await query(item)
-
-    tasks = [asyncio.ensure_future(one(item)) for item in items]
-    try:
-        return await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()

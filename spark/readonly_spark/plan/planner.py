@@ -70,12 +70,12 @@ class Planner:
         """
         if self._options.fail_on_data_loss:
             for name in sorted(starts.keys() - ends.keys()):
-                if self._catalog.selects(name):
+                if self._catalog.selection.selects(name):
                     self._lost(name, deleted_from(starts[name]))
 
     async def remaining_states(self) -> dict[str, TopicState]:
         """Return the current state of all topics of the options; with `failOnDataLoss=false` without the deleted ones."""
-        return await self._catalog.states(await self._catalog.remaining_topics(), sample=self._sample)
+        return await self._catalog.states(await self._catalog.selection.remaining(), sample=self._sample)
 
     async def states(
         self, names: Iterable[str] | None = None, known: Mapping[str, Position] | None = None
@@ -109,10 +109,10 @@ class Planner:
         """
         before = known or {}
         lenient = known is not None and not self._options.fail_on_data_loss
-        topics = await self._catalog.topics(None if lenient else before) if names is None else names
+        topics = await self._catalog.selection.topics(None if lenient else before) if names is None else names
         found, failed = await self._catalog.reachable_states(topics, sample=self._sample)
         for name in sorted(before.keys() - found.keys() - failed.keys()):
-            if self._catalog.selects(name):
+            if self._catalog.selection.selects(name):
                 self._lost(name, deleted_from(before[name]))
         return found, failed
 

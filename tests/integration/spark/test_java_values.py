@@ -102,7 +102,7 @@ def reading(spark_stack: PulsarCluster, prefix: str, request: pytest.FixtureRequ
 @pytest.mark.parametrize("name", EXPECTED)
 def test_values_of_java_clients(reading: Driver, name: str) -> None:
     kind, expected = EXPECTED[name]
-    topics = reading.call(reading.catalog.remaining_topics())
+    topics = reading.call(reading.catalog.selection.remaining())
     decoded = reading.call(reading.catalog.value_type(topics))
     assert spark_name(decoded) == kind
     schema = pa.schema([("value", decoded)])
