@@ -20,7 +20,7 @@ help:
 # The main job
 $(DEMO_STAMP):
 	@$(NEW_PYTHON)
-	@echo "installing 26 locked Python packages into $(DEMO_VENV): half a minute, once"
+	@echo "installing 38 locked Python packages into $(DEMO_VENV): half a minute, once"
 	@$(DEMO_PY) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(DEMO_VENV)
 	@$(DEMO_PY) -m pip install -q --disable-pip-version-check --require-hashes -r requirements/engine.txt -r requirements/build.txt
 	@$(DEMO_PY) -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
