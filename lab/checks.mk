@@ -31,6 +31,10 @@ churn: venv ## consumers connect and disconnect at a pool whose brokers are kill
 owner-kill: venv ## kill -9 of an owner under 100 consumers, through a pool and directly; a table of gaps (OWNER_KILL_OPTIONS=--write)
 	@$(PY) -m longtests.churn.owner_kill $(OWNER_KILL_OPTIONS)
 
+.PHONY: sleep
+sleep: venv ## stock Python, Java and Go clients wake a pool that sleeps, 20 times, on Kubernetes, as root (SLEEP_OPTIONS="--cycles 20 --write")
+	@$(PY) -m longtests.sleep $(SLEEP_OPTIONS)
+
 .PHONY: placement
 placement: venv ## topics whose subscriptions come and go, so that consumers swing between owner and pool (PLACEMENT_OPTIONS=--write)
 	@$(PY) -m longtests.placement $(PLACEMENT_OPTIONS)
