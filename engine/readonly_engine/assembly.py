@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from readonly_engine import build_info
+from readonly_engine import build_info, tracing
 from readonly_engine.background import ProcessGuard, run_forever
 from readonly_engine.bookkeeper.pool import BookiePool
 from readonly_engine.broker.consumer.limits import Limits
@@ -46,7 +46,7 @@ from readonly_engine.metadata.errors import MetadataError, MetadataUnavailableEr
 from readonly_engine.net import descriptors
 from readonly_engine.net.certificates import certificate_files
 from readonly_engine.net.digest_md5 import LoginError
-from readonly_engine.net.interfaces import LOOPBACK
+from readonly_engine.net.interfaces import LOOPBACK, LOOPBACK_HOSTS
 from readonly_engine.net.port_holder import port_holder
 from readonly_engine.net.tls import TlsError
 from readonly_engine.owner.admin import AdminClient
@@ -78,7 +78,6 @@ LISTEN_RETRY_S: Final = 0.2
 """Interval of tries to listen on an address in use."""
 
 _COMMIT: Final = re.compile("[0-9a-f]{7,64}")
-_LOCAL_HOSTS: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 def _tail_settings(pool: str, url: str) -> dict[Tail, TailSettings | None]:
@@ -160,7 +159,12 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         loop.add_reader(sys.stdin.fileno(), stop.set)
     patterns = bound_patterns(config)
     url, tls_url = advertised_url(config), advertised_tls_url(config)
-    tls, broker_tls, peer_tls, bookie_security, login = open_files(config)
+    tls, broker_tls, peer_tls, bookie_security, login, http_access = open_files(config)
+    if config.otlp_endpoint:
+        try:
+            tracing.start(config.otlp_endpoint, {"service.instance.id": url, "pulsar.pool": config.pool})
+        except tracing.TracingError as error:
+            raise StartError(f"--otlp-endpoint: {error}") from error
     try:
         stores = ClusterStores(config.metadata_url, config.bookkeeper_metadata_url, config.metadata_security)
         admin = AdminClient(*config.admin_urls, tls=broker_tls, token_file=config.admin_token_file, login=login)
@@ -199,6 +203,7 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         refused,
         config.locality,
         published_http_port(config.http, url),
+        config.http_tls,
     )
 
     def on_locality_changed(locality: str) -> None:
@@ -291,8 +296,10 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         guard,
         replay,
     )
-    certificates = certificate_files([config.tls, config.broker_tls, config.metadata_store_tls, config.bookie_tls])
-    http = HttpServer(broker, stores, cache, cluster, bookies, about(config, shared), build, certificates)
+    certificates = certificate_files(
+        [config.tls or config.http_files, config.broker_tls, config.metadata_store_tls, config.bookie_tls]
+    )
+    http = HttpServer(broker, stores, cache, cluster, bookies, about(config, shared), build, certificates, http_access)
     try:
         listening = partial(listen, timeout_s=config.listen_timeout, stop=stop)
         if not await listening("http", config.http, http.start) or not await listening(
@@ -327,6 +334,7 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         await bookies.wait_closed()
         tiered.close()
         await stores.close()
+        await tracing.stop()
 
 
 def build_labels() -> dict[str, str]:
@@ -359,8 +367,8 @@ def published_http_port(address: Address, url: str) -> int:
         address: the HTTP port's address.
         url: URL of the broker, whose host is used for the link.
     """
-    local = address.host not in LOOPBACK and address.host in _LOCAL_HOSTS
-    return 0 if local and urlsplit(url).hostname not in _LOCAL_HOSTS else address.port
+    local = address.host not in LOOPBACK and address.host in LOOPBACK_HOSTS
+    return 0 if local and urlsplit(url).hostname not in LOOPBACK_HOSTS else address.port
 
 
 async def _listen_for_clients(

@@ -16,7 +16,7 @@ from readonly_engine.config.option import ConfigError, key_of
 from readonly_engine.config.reader import make_config, read_config_file
 from readonly_engine.logs import set_up_logging
 from readonly_engine.preflight import check
-from readonly_engine.start_files import StartError
+from readonly_engine.start_files import StartError, http_access
 from readonly_engine.workers.parent import Parent
 from readonly_engine.workers.plan import check_ports, worker_config
 
@@ -85,7 +85,7 @@ async def _serve_by_workers(config: EngineConfig, argv: list[str]) -> int:
     # Errors that all workers would have are raised once, here.
     advertised_url(config)
     advertised_tls_url(config)
-    parent = Parent(config, argv)
+    parent = Parent(config, argv, http_access(config))
     await listen("http", config.http, parent.listen, config.listen_timeout)
     return await parent.run()
 

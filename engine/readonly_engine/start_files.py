@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from readonly_engine.bookkeeper.connect import BookieSecurity
+from readonly_engine.http.access import HttpAccess
 from readonly_engine.net.digest_md5 import LoginError
 from readonly_engine.net.tls import ClientTls, Reloaded, TlsError
 from readonly_engine.owner.admin_requests import read_token
@@ -29,6 +30,7 @@ class StartFiles(NamedTuple):
         peer_tls: TLS to the pool's other brokers; None without TLS.
         bookies: TLS and login to bookies.
         login: the broker's login at an OAuth 2.0 server; None for none.
+        http: TLS and token of the HTTP port.
     """
 
     tls: Reloaded[ssl.SSLContext] | None
@@ -36,6 +38,7 @@ class StartFiles(NamedTuple):
     peer_tls: ClientTls | None
     bookies: BookieSecurity
     login: OAuth2Login | None
+    http: HttpAccess
 
 
 def open_files(config: EngineConfig) -> StartFiles:
@@ -59,7 +62,21 @@ def open_files(config: EngineConfig) -> StartFiles:
             read_token(config.admin_token_file)
         except (OSError, ValueError) as error:
             raise StartError(f"--admin-token-file: {error}") from error
-    return StartFiles(tls, broker_tls, peer_tls, bookies, login)
+    return StartFiles(tls, broker_tls, peer_tls, bookies, login, http_access(config))
+
+
+def http_access(config: EngineConfig) -> HttpAccess:
+    """Read the files of the HTTP port.
+
+    Raises:
+        StartError: a file cannot be used.
+    """
+    try:
+        return HttpAccess(config.http_files, config.http_token_file, config.http_peers)
+    except TlsError as error:
+        raise StartError(f"--{error}") from error
+    except (OSError, ValueError) as error:
+        raise StartError(f"--http-token-file: {error}") from error
 
 
 def _own_login(config: EngineConfig) -> OAuth2Login | None:

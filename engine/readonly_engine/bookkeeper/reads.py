@@ -10,6 +10,7 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from readonly_engine import tracing
 from readonly_engine.bookkeeper.errors import (
     BatchUnsupportedError,
     BookieBusyError,
@@ -320,6 +321,8 @@ class EntryReads:
     def _answered(self, bookie_id: str, seconds: float, now: float) -> None:
         self._replica_order.answered(bookie_id, seconds, now)
         self._pool.statistics.of(bookie_id).reads.answered(seconds)
+        if seconds >= tracing.state.slow_s:
+            tracing.on_read("bookie read", seconds, {"server.address": bookie_id, "pulsar.ledger_id": self._ledger_id})
 
     def _busy(self, bookie_id: str) -> None:
         self._replica_order.busy(bookie_id, self._loop.time())

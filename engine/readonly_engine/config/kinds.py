@@ -184,16 +184,17 @@ LOCALITY: Final = Kind(
 )
 
 
-def url(scheme: str) -> Kind[str]:
-    """Return the kind of URLs with this scheme and one host."""
+def url(*schemes: str) -> Kind[str]:
+    """Return the kind of URLs with one of these schemes and one host."""
 
     def read(value: object) -> str | None:
         text = read_text(value) or ""
-        return text.rstrip("/") if _is_url(text, scheme) else None
+        return text.rstrip("/") if any(_is_url(text, scheme) for scheme in schemes) else None
 
-    return Kind(
-        f"{scheme}://HOST:PORT", f"{scheme}://HOST:PORT", read, schema=_texts(rf"{re.escape(scheme)}://{_URL_HOST}/?")
-    )
+    form = " or ".join(f"{scheme}://HOST:PORT" for scheme in schemes)
+    pattern = "|".join(re.escape(scheme) for scheme in schemes)
+    pattern = f"({pattern})" if len(schemes) > 1 else pattern
+    return Kind(f"{schemes[0]}://HOST:PORT", form, read, schema=_texts(rf"{pattern}://{_URL_HOST}/?"))
 
 
 def urls(plain: str, encrypted: str) -> Kind[str]:

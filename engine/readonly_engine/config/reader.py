@@ -18,6 +18,7 @@ from readonly_engine.config.replay import check_replay
 from readonly_engine.config.settings import WARN_UNKNOWN, EngineConfig
 from readonly_engine.config.yaml_file import YamlFileError, read_yaml
 from readonly_engine.metadata.security import LoginScheme, NodeRights
+from readonly_engine.net.interfaces import LOOPBACK_HOSTS, is_public
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -85,6 +86,7 @@ def make_config(
         )
     check_replay(config.replay, settings)
     _check_tls(config)
+    _check_http(config)
     if config.admin_oauth2 is not None and config.admin_token_file is not None:
         raise ConfigError("admin-oauth2 and admin-token-file exclude each other: give one of them")
     if config.metadata_store_node_rights is NodeRights.CREATOR and config.metadata_store_login_file is None:
@@ -110,9 +112,9 @@ def _check_tls(config: EngineConfig) -> None:
         raise ConfigError("tls-listen is missing: bind-addresses with pulsar+ssl:// use its certificate")
     if config.tls_listen is not None and config.tls_certificate is None:
         raise ConfigError("tls-certificate and tls-key are missing: tls-listen needs them")
+    own = () if config.http_tls else ("tls_certificate", "peer_tls_trust_certificates")
     for name, needed in (
-        *((name, "tls_listen") for name in ("tls_certificate", "tls_trust_certificates", "advertised_tls_url")),
-        ("peer_tls_trust_certificates", "tls_listen"),
+        *((name, "tls_listen") for name in (*own, "tls_trust_certificates", "advertised_tls_url")),
         *((name, "broker_tls") for name in ("broker_tls_trust_certificates", "broker_tls_certificate")),
     ):
         if getattr(config, name) and getattr(config, needed) is None:
@@ -120,3 +122,23 @@ def _check_tls(config: EngineConfig) -> None:
                 "tls-listen" if needed == "tls_listen" else "a service-url of pulsar+ssl:// or an admin-url of https://"
             )
             raise ConfigError(f"{key_of(name)} is given without {what}: it has no effect")
+
+
+def _check_http(config: EngineConfig) -> None:
+    """Check the options of the HTTP port against each other.
+
+    Raises:
+        ConfigError: one needs another, or the port would be open to the internet, or the token readable on its way.
+    """
+    if config.http_tls and config.tls_certificate is None:
+        raise ConfigError("tls-certificate and tls-key are missing: http-tls needs them")
+    if config.http_token_file is not None and not config.http_tls and config.http.host not in LOOPBACK_HOSTS:
+        raise ConfigError(
+            f"http-tls is missing: http-token-file needs it with http {config.http}, or others read the token on its way; "
+            "without TLS, listen on 127.0.0.1"
+        )
+    if is_public(config.http.host) and config.http_token_file is None:
+        raise ConfigError(
+            f"http: {config.http} is an address of the internet, where anyone could read topics and subscriptions: give "
+            "http-tls and http-token-file, or a private address"
+        )

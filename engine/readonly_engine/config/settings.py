@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from readonly_engine.config.kinds import (
     ADDRESS,
+    BOOLEAN,
     FILE,
     LIMIT,
     LOCALITY,
@@ -99,6 +100,22 @@ class EngineConfig(SourceClusterConfig):
     )
     http: Address = field(
         default=HTTP, metadata=option(ADDRESS, "address for health, metrics and statistics", field=SET_BY_OPERATOR)
+    )
+    http_tls: bool = field(
+        default=False,
+        metadata=option(
+            BOOLEAN, "whether --http is served with TLS, with --tls-certificate and --tls-key", field="http.tls"
+        ),
+    )
+    http_token_file: Path | None = field(
+        default=None,
+        metadata=option(
+            FILE,
+            "token that --http demands for all but /healthz and /readyz, as Bearer or as a password; read again when the file "
+            "changes",
+            unset="no credentials are needed",
+            field="http.tokenSecretRef",
+        ),
     )
     listen_timeout: int = field(
         default=10,
@@ -395,6 +412,16 @@ class EngineConfig(SourceClusterConfig):
             choice_of("text", "json"), "form of log lines: text, or one JSON object each", field=SET_BY_OPERATOR
         ),
     )
+    otlp_endpoint: str = field(
+        default="",
+        metadata=option(
+            url("http", "https"),
+            "OTLP receiver (HTTP) for traces of lookups, SUBSCRIBEs and slow reads, without a path; the SDK's variables OTEL_... "
+            "apply",
+            unset="no traces",
+            field="monitoring.otlpEndpoint",
+        ),
+    )
     unknown_keys: str = field(
         default=REJECT_UNKNOWN,
         metadata=option(
@@ -422,6 +449,16 @@ class EngineConfig(SourceClusterConfig):
     @property
     def peer_tls(self) -> TlsFiles | None:
         """Files of TLS with the pool's other brokers, which see the certificate for clients; None without TLS."""
-        if self.peer_tls_trust_certificates is None:
+        if self.peer_tls_trust_certificates is None or self.tls_listen is None:
             return None
         return TlsFiles("peer-tls", self.peer_tls_trust_certificates, self.tls_certificate, self.tls_key)
+
+    @property
+    def http_files(self) -> TlsFiles | None:
+        """Files of TLS on the HTTP port, whose clients need no certificate; None without TLS."""
+        return TlsFiles("tls", None, self.tls_certificate, self.tls_key) if self.http_tls else None
+
+    @property
+    def http_peers(self) -> TlsFiles | None:
+        """Files of TLS with the HTTP ports of the pool's other brokers; None without TLS."""
+        return TlsFiles("peer-tls", self.peer_tls_trust_certificates) if self.http_tls else None

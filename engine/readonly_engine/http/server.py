@@ -12,6 +12,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from readonly_engine.http.access import OPEN
 from readonly_engine.http.backlog_age import BacklogAges
 from readonly_engine.http.bookie_metrics import BookieCollector
 from readonly_engine.http.bound import BoundTopics
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from readonly_engine.bookkeeper.pool import BookiePool
     from readonly_engine.broker.server.broker import Broker
+    from readonly_engine.http.access import HttpAccess
     from readonly_engine.metadata.cluster import ClusterMetadata
     from readonly_engine.metadata.connect import ClusterStores
     from readonly_engine.topic.cache import EntryCache
@@ -63,6 +65,7 @@ class HttpServer:
         about: facts about this broker, for the status page.
         build: the build of this process, as labels of a metric (BUILD_LABELS).
         certificates: files of certificates, by their options.
+        access: TLS and token of the port.
     """
 
     def __init__(
@@ -75,12 +78,14 @@ class HttpServer:
         about: About = NOTHING_KNOWN,
         build: Mapping[str, str] = NO_BUILD,
         certificates: Mapping[str, Path] = NO_CERTIFICATES,
+        access: HttpAccess = OPEN,
     ) -> None:
         self._broker = broker
         self._bound = BoundTopics(broker, cluster)
         self._confirmed = LastConfirmed(broker, cluster, bookies)
         self._statistics = Statistics(broker)
-        self._status_pages = StatusPages(Gatherer(broker, stores, about))
+        self._status_pages = StatusPages(Gatherer(broker, stores, about), access)
+        self._access = access
         self._stores = stores
         self._ages = BacklogAges(broker)
         self._exposition = Exposition(BrokerCollector(broker, cache, self._ages).collect)
@@ -117,7 +122,7 @@ class HttpServer:
         app.router.add_get("/stats", self._stats)
         app.router.add_get("/admin/v2/persistent/{tenant}/{namespace}/{topic}/stats", self._topic_stats)
         self._loop_delay.start()
-        self._port = HttpPort(app)
+        self._port = HttpPort(app, access=self._access)
         await self._port.start(host, port)
 
     async def close(self) -> None:

@@ -73,6 +73,20 @@ def first_expiry(path: Path) -> float | None:
     return min((expires_at(ssl.PEM_cert_to_DER_cert(one)) for one in _PEM.findall(text)), default=None)
 
 
+def first_certificate(path: Path) -> bytes:
+    """Return the first PEM certificate of a file, as DER.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it has no certificate.
+    """
+    with path.open("rb") as file:
+        found = _PEM.search(file.read(MAX_FILE_BYTES).decode("ascii", "replace"))
+    if found is None:
+        raise ValueError(f"{path} has no PEM certificate")
+    return ssl.PEM_cert_to_DER_cert(found[0])
+
+
 def certificate_files(all_files: list[TlsFiles | None]) -> dict[str, Path]:
     """Return the files of certificates by their options. Authorities that sign others' certificates are left out.
 

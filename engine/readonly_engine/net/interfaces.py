@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import ipaddress
 import socket
 from typing import Final
 
@@ -14,6 +15,9 @@ _UNAVAILABLE: Final = {errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSU
 
 LOOPBACK: Final = {ALL_INTERFACES: "127.0.0.1", _ANY_IPV4: "127.0.0.1", _ANY_IPV6: "::1", "": "127.0.0.1"}
 """Address by which this machine reaches its own server that listens on all interfaces."""
+
+LOOPBACK_HOSTS: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+"""Hosts that lead to this machine alone."""
 
 
 def local_hosts(host: str) -> list[str]:
@@ -28,6 +32,14 @@ def local_hosts(host: str) -> list[str]:
     if host != ALL_INTERFACES:
         return [host]
     return [_ANY_IPV4, _ANY_IPV6] if _has_ipv6() else [_ANY_IPV4]
+
+
+def is_public(host: str) -> bool:
+    """Return whether a host is an address of the internet. A name, and ALL_INTERFACES, is none."""
+    try:
+        return ipaddress.ip_address(host).is_global
+    except ValueError:
+        return False
 
 
 def _has_ipv6() -> bool:

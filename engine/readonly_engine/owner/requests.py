@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING
 
+from readonly_engine import tracing
 from readonly_engine.background import ends
 from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.owner.responses import ResponseAggregator
@@ -85,7 +86,9 @@ class OwnerRequests:
         request_id = self.send(*self._session.request(command), on_response)
         self._await_until(self._loop.time() + REQUEST_TIMEOUT_S, answer)
         try:
-            return await answer
+            response = await answer
+            tracing.on_owner_answer(command_name(command), self._loop.time() - begin, self._url, request_id)
+            return response  # noqa: TRY300
         except TimeoutError as error:
             raise OwnerUnavailableError(
                 f"{self._url} did not answer {command_name(command)} in {REQUEST_TIMEOUT_S:g} s"

@@ -9,21 +9,22 @@ from urllib.parse import urlsplit
 _HOST: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252})|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*")
 
 
-def page_url(host: str, port: int) -> str:
+def page_url(host: str, port: int, *, tls: bool = False) -> str:
     """Return the URL of a status page; empty without a port, or for a host that is neither a name nor an address."""
     if not 0 < port < 1 << 16 or not _HOST.fullmatch(host):
         return ""
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+    return f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}/"
 
 
-def status_url(broker_url: str, port: int) -> str:
+def status_url(broker_url: str, port: int, *, tls: bool = False) -> str:
     """Return the URL of the status page of a broker of the pool.
 
     Args:
         broker_url: its URL for clients, from the metadata store.
         port: the port that it has published; 0 for none.
+        tls: whether the port has TLS.
     """
-    return page_url(host_of(broker_url), port)
+    return page_url(host_of(broker_url), port, tls=tls)
 
 
 def host_of(url: str) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+from readonly_engine import tracing
 from readonly_engine.waiting import await_shared
 
 if TYPE_CHECKING:
@@ -91,6 +93,9 @@ class WindowCache:
         """
         async with self._slots:
             self.requests += 1
+            began = time.monotonic()
             data = await objects.read(key, start, end)
             self.bytes_read += len(data)
+            if (seconds := time.monotonic() - began) >= tracing.state.slow_s:
+                tracing.on_read("tiered storage read", seconds, {"pulsar.object": key, "pulsar.bytes": len(data)})
             return data

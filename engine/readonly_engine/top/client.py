@@ -16,6 +16,7 @@ from readonly_engine.tool.errors import ToolError
 from readonly_engine.top.observed import Observed, answered
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Iterable
 
 TIMEOUT_S: Final = 5.0
@@ -48,11 +49,15 @@ class StatusClient:
     Args:
         urls: URLs of their HTTP ports. Those of all workers replace the URL that several workers share.
         query: query of /status, with `?`; empty for none.
+        token: token of the ports; empty for none.
+        context: TLS context; None for the system's authorities.
     """
 
-    def __init__(self, urls: Iterable[str], query: str) -> None:
+    def __init__(self, urls: Iterable[str], query: str, token: str = "", context: ssl.SSLContext | None = None) -> None:
         self._urls = list(dict.fromkeys(urls))
         self._query = query
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._ssl: ssl.SSLContext | bool = context or True
         self._session: ClientSession | None = None
 
     async def close(self) -> None:
@@ -91,7 +96,9 @@ class StatusClient:
         """
         if self._session is None:
             self._session = ClientSession(timeout=ClientTimeout(total=TIMEOUT_S))
-        async with self._session.get(f"{url}/status{self._query}", allow_redirects=False) as response:
+        async with self._session.get(
+            f"{url}/status{self._query}", allow_redirects=False, headers=self._headers, ssl=self._ssl
+        ) as response:
             body = bytearray()
             async for piece in response.content.iter_any():
                 body += piece

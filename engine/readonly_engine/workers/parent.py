@@ -13,6 +13,7 @@ from aiohttp import ClientConnectorError, ClientError, ClientSession, ClientTime
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from readonly_engine.background import run_forever
+from readonly_engine.http.access import OPEN
 from readonly_engine.http.guard import HttpPort
 from readonly_engine.http.status.page import render_workers
 from readonly_engine.http.status.quota import PageQuota
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from readonly_engine.config.settings import EngineConfig
+    from readonly_engine.http.access import HttpAccess
 
 log = logging.getLogger("readonly_engine.workers")
 
@@ -53,7 +55,7 @@ class Worker:
         self.index = index
         host = LOOPBACK.get(config.http.host, config.http.host)
         self.port = config.http.port
-        self.http = f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+        self.http = f"{'https' if config.http_tls else 'http'}://{f'[{host}]' if ':' in host else host}:{self.port}"
         self.restarts = Restarts()
         self.liveness = Liveness()
         self.process: asyncio.subprocess.Process | None = None
@@ -88,10 +90,12 @@ class Parent:
     Args:
         config: settings of all workers.
         argv: arguments of `serve`, passed on to each worker.
+        access: TLS and token of the HTTP ports.
     """
 
-    def __init__(self, config: EngineConfig, argv: Sequence[str]) -> None:
+    def __init__(self, config: EngineConfig, argv: Sequence[str], access: HttpAccess = OPEN) -> None:
         self._config = config
+        self._access = access
         self._workers = [Worker(index, worker_config(config, index), argv) for index in range(config.workers)]
         self._stop = asyncio.Event()
         self._status = 0
@@ -112,7 +116,7 @@ class Parent:
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/{rest:.*}", self._redirect)
-        http = HttpPort(app)
+        http = HttpPort(app, access=self._access)
         await http.start(host, port)
         self._port = http
 
@@ -195,7 +199,9 @@ class Parent:
     async def _ask(self, worker: Worker, path: str, timeout_s: float = REQUEST_TIMEOUT_S) -> tuple[int, str]:
         if self._session is None:
             raise OSError("no worker has been started yet")
-        async with self._session.get(worker.http + path, timeout=ClientTimeout(total=timeout_s)) as response:
+        url, timeout, access = worker.http + path, ClientTimeout(total=timeout_s), self._access
+        headers, own = access.headers_for(url), access.own_certificate()
+        async with self._session.get(url, timeout=timeout, headers=headers, ssl=own) as response:
             text = await response.text()
         # A worker that was ready may hang before the guard has asked it for the first time.
         worker.liveness.answered()
@@ -248,7 +254,7 @@ class Parent:
         else:
             reasons = ["this broker makes other pages now, so the state of its workers is not shown"]
         host = host_of(f"//{request.host}")
-        pages = [(f"worker {one.index}", page_url(host, one.port)) for one in self._workers]
+        pages = [(f"worker {one.index}", page_url(host, one.port, tls=self._access.tls)) for one in self._workers]
         return web.Response(text=render_workers(pages, reasons), content_type="text/html", headers=HEADERS)
 
     async def _unready(self) -> list[str]:

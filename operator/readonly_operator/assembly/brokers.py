@@ -12,14 +12,14 @@ from urllib.parse import quote
 from readonly_operator.assembly.broker_report import BindingStats, BrokerReport, Lag, merged
 from readonly_operator.cluster.fetch import FetchError, get, get_json
 from readonly_operator.kube.kinds import POD, Manifest
-from readonly_operator.kube.names import ANNOTATION_BINDINGS_REVISION, PORT_HTTP
+from readonly_operator.kube.names import ANNOTATION_BINDINGS_REVISION
 from readonly_operator.kube.pods import is_ready, waiting_reason
-from readonly_operator.kube.workers import worker_http_ports
 from readonly_operator.model.lookup import Entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from readonly_operator.cluster.broker_ports import BrokerPorts
     from readonly_operator.kube.api_server import Kube
     from readonly_operator.kube.store import Store
 
@@ -49,13 +49,22 @@ class Brokers:
         kube: the API server.
         store: the known objects.
         timeout: deadline of one query, in seconds.
+        ports: access to brokers.
         clock: seconds, monotonic.
     """
 
-    def __init__(self, kube: Kube, store: Store, timeout: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        kube: Kube,
+        store: Store,
+        timeout: float,
+        ports: BrokerPorts,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._kube = kube
         self._store = store
         self._timeout = timeout
+        self._ports = ports
         self._clock = clock
         self._threads = ThreadPoolExecutor(MAX_CONCURRENT_QUERIES, thread_name_prefix="ask-broker")
         self._refreshed: dict[str, tuple[str, float]] = {}
@@ -76,14 +85,15 @@ class Brokers:
         if said is not None and now - said[0] < MATCHED_TTL_SECONDS:
             return said[1]
         silent = 0
-        for base in _workers(filter(is_ready, pods)):
+        for pod, base in self._workers(filter(is_ready, pods)):
             if silent == MAX_SILENT:
                 break
             if now - self._silent.get(base, -SILENT_TTL_SECONDS) < SILENT_TTL_SECONDS:
                 silent += 1
                 continue
             try:
-                answer = get_json(f"{base}/bindings/topics?binding={quote(binding, safe='')}", self._timeout)
+                url = f"{base}/bindings/topics?binding={quote(binding, safe='')}"
+                answer = get_json(url, self._timeout, self._ports.credentials(pod))
                 topics = tuple(map(str, answer["topics"]))
             except FetchError as error:
                 if not error.status:
@@ -108,13 +118,14 @@ class Brokers:
             if not is_ready(pod):
                 return None, f"{pod['metadata']['name']} is not ready"
         try:
-            return min(self._threads.map(self._ask_idle, _workers(pods)), default=None), ""
+            return min(self._threads.map(self._ask_idle, self._workers(pods)), default=None), ""
         except FetchError as error:
             return None, str(error)
 
-    def _ask_idle(self, base: str) -> float:
+    def _ask_idle(self, worker: tuple[Manifest, str]) -> float:
+        pod, base = worker
         try:
-            return float(get_json(f"{base}/idle", self._timeout)["seconds"])
+            return float(get_json(f"{base}/idle", self._timeout, self._ports.credentials(pod))["seconds"])
         except FetchError as error:
             raise FetchError(f"{base}/idle: {error}") from error
         except (KeyError, TypeError, ValueError):
@@ -160,48 +171,37 @@ class Brokers:
             return BrokerReport(pod["metadata"]["name"], reachable=False, problem=reason or "it has no address yet")
         reports: list[BrokerReport] = []
         began = self._clock()
-        for port in _http_ports(pod):
+        for base in self._ports.urls(pod):
             if (took := self._clock() - began) >= MAX_TIMEOUTS * self._timeout:
                 problem = f"not asked, because the workers before it took {took:.0f} s"
                 reports.append(BrokerReport(pod["metadata"]["name"], reachable=False, problem=problem))
                 break
-            reports.append(self._ask(pod, port))
+            reports.append(self._ask(pod, base))
         found = merged(reports)
         if found.serving or not any(report.reachable for report in reports):
             return found
-        return replace(found, unready=self._unready(_base(pod, PORT_HTTP)))
+        return replace(found, unready=self._unready(pod))
 
-    def _ask(self, pod: Manifest, port: int) -> BrokerReport:
-        name, base = pod["metadata"]["name"], _base(pod, port)
+    def _ask(self, pod: Manifest, base: str) -> BrokerReport:
+        name = pod["metadata"]["name"]
         try:
-            return _report(name, get_json(f"{base}/bindings", self._timeout), serving=is_ready(pod))
+            answer = get_json(f"{base}/bindings", self._timeout, self._ports.credentials(pod))
+            return _report(name, answer, serving=is_ready(pod))
         except FetchError as error:
             return BrokerReport(name, reachable=False, problem=f"{base}/bindings: {error}")
 
-    def _unready(self, base: str) -> str:
+    def _unready(self, pod: Manifest) -> str:
         try:
-            status, body = get(f"{base}/readyz", self._timeout)
+            status, body = get(f"{self._ports.shared_url(pod)}/readyz", self._timeout, self._ports.credentials(pod))
         except FetchError:
             return ""
         return "" if status == http.client.OK else " ".join(body.decode(errors="replace").split())[:MAX_QUOTE_LENGTH]
 
-
-def _http_ports(pod: Manifest) -> list[int]:
-    """Return the port of each process of a pod that knows its own bindings."""
-    return worker_http_ports(pod) or [PORT_HTTP]
-
-
-def _workers(pods: Iterable[Manifest]) -> Iterator[str]:
-    """Yield the URL of each process of these pods."""
-    for pod in pods:
-        for port in _http_ports(pod):
-            yield _base(pod, port)
-
-
-def _base(pod: Manifest, port: int) -> str:
-    address = str(pod["status"]["podIP"])
-    host = f"[{address}]" if ":" in address else address
-    return f"http://{host}:{port}"
+    def _workers(self, pods: Iterable[Manifest]) -> Iterator[tuple[Manifest, str]]:
+        """Yield each process of these pods: its pod, and its URL."""
+        for pod in pods:
+            for url in self._ports.urls(pod):
+                yield pod, url
 
 
 def _report(name: str, answer: Any, *, serving: bool) -> BrokerReport:

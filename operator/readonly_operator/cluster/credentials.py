@@ -21,6 +21,7 @@ from readonly_operator.api.pool.authentication import OAUTH2, TOKEN
 from readonly_operator.cluster.access_tokens import AccessTokens
 from readonly_operator.cluster.fetch import Credentials, FetchError
 from readonly_operator.kube.api_server import KubeError
+from readonly_operator.kube.http_ports import KeyOf
 from readonly_operator.kube.kinds import CONFIG_MAP, SECRET, Kind
 from readonly_operator.kube.names import OPERATOR
 
@@ -30,11 +31,71 @@ if TYPE_CHECKING:
     from readonly_operator.api.pool import Source
     from readonly_operator.api.pool.authentication import OAuth2
     from readonly_operator.api.pool.source import TlsClient
-    from readonly_operator.api.secrets import Certificate, SecretKey, TrustedCertificates
+    from readonly_operator.api.secrets import Certificate, TrustedCertificates
     from readonly_operator.kube.api_server import Kube
 
 CACHE_TTL_SECONDS = 30.0
 """How long credentials are cached: a rotated token is used within this time."""
+
+
+class KeyReader:
+    """Read keys of Secrets and ConfigMaps.
+
+    Args:
+        kube: the API server.
+    """
+
+    def __init__(self, kube: Kube) -> None:
+        self._kube = kube
+
+    def token(self, namespace: str, at: KeyOf) -> str:
+        """Return a token.
+
+        Raises:
+            FetchError: it cannot be read, or is none.
+        """
+        token = self.read(at.kind, namespace, at.name, at.key).decode(errors="replace").strip()
+        if not token or not token.isprintable() or not token.isascii():
+            raise FetchError(f"key {at.key} of {at.kind.kind} {at.name} is no token")
+        return token
+
+    def trust(self, context: ssl.SSLContext, namespace: str, at: KeyOf) -> None:
+        """Add authorities to those that a context trusts.
+
+        Raises:
+            FetchError: they cannot be read, or are none.
+        """
+        try:
+            context.load_verify_locations(cadata=self.read(at.kind, namespace, at.name, at.key).decode("ascii"))
+        except (ssl.SSLError, ValueError):
+            raise FetchError(f"key {at.key} of {at.kind.kind} {at.name} has no PEM certificates") from None
+
+    def read(self, kind: Kind, namespace: str, name: str, key: str) -> bytes:
+        """Return the value of one key.
+
+        Raises:
+            FetchError: it cannot be read (status 403 without the right), or there is none.
+        """
+        try:
+            found = self._kube.get(kind, namespace, name)
+        except KubeError as error:
+            if error.status != 403:
+                raise FetchError(f"{kind.kind} {name} cannot be read: {error}") from None
+            raise FetchError(
+                f"the operator may not read {kind.kind} {name}; allow it: kubectl create role {OPERATOR}-{name} "
+                f"-n {namespace} --verb=get --resource={kind.plural} --resource-name={name}, and bind it to the operator's "
+                "service account",
+                error.status,
+            ) from None
+        if found is None:
+            raise FetchError(f"there is no {kind.kind} {name} in namespace {namespace}")
+        value = (found.get("data") or {}).get(key)
+        if value is None:
+            raise FetchError(f"{kind.kind} {name} has no key {key}")
+        try:
+            return base64.b64decode(value, validate=True) if kind == SECRET else value.encode()
+        except (binascii.Error, ValueError):
+            raise FetchError(f"key {key} of {kind.kind} {name} cannot be decoded") from None
 
 
 class CredentialsReader:
@@ -46,7 +107,7 @@ class CredentialsReader:
     """
 
     def __init__(self, kube: Kube, clock: Callable[[], float] = time.monotonic) -> None:
-        self._kube = kube
+        self._keys = KeyReader(kube)
         self._clock = clock
         self._lock = threading.Lock()
         self._tokens = AccessTokens(clock)
@@ -79,7 +140,7 @@ class CredentialsReader:
         secret = authentication.secret_ref
         if authentication.type != TOKEN or secret is None:
             return "", CACHE_TTL_SECONDS
-        return self._secret_token(source.namespace, secret), CACHE_TTL_SECONDS
+        return self._keys.token(source.namespace, KeyOf(SECRET, secret.name, secret.key)), CACHE_TTL_SECONDS
 
     def _reject(self, source: Source, token: str) -> None:
         """Handle a token that the admin API refused: an access token may be revoked long before it expires."""
@@ -90,22 +151,16 @@ class CredentialsReader:
     def _access_token(self, namespace: str, wanted: OAuth2) -> tuple[str, float]:
         secret = wanted.secret_ref
         keys = [secret.key_file] if secret.key_file else [secret.client_id, secret.client_secret]
-        texts = [self._read(SECRET, namespace, secret.name, key).decode(errors="replace").strip() for key in keys]
+        texts = [self._keys.read(SECRET, namespace, secret.name, key).decode(errors="replace").strip() for key in keys]
         try:
             found = ClientCredentials.of_key_file(texts[0]) if secret.key_file else ClientCredentials(*texts)
         except AccessTokenError as error:
             raise FetchError(f"Secret {secret.name}: {error}") from None
         context = None
         if wanted.trust_certificates is not None:
-            context = _strict_context()
-            self._trust(context, namespace, wanted.trust_certificates)
+            context = strict_context()
+            self._keys.trust(context, namespace, _key_of(wanted.trust_certificates))
         return self._tokens.get(namespace, wanted, found, context)
-
-    def _secret_token(self, namespace: str, secret: SecretKey) -> str:
-        token = self._read(SECRET, namespace, secret.name, secret.key).decode(errors="replace").strip()
-        if not token or not token.isprintable() or not token.isascii():
-            raise FetchError(f"key {secret.key} of Secret {secret.name} is no token")
-        return token
 
     def _context(self, source: Source) -> ssl.SSLContext | None:
         wanted = None if source.tls is None else source.tls.brokers
@@ -121,22 +176,17 @@ class CredentialsReader:
         """
         context = ssl.create_default_context()
         if wanted.trust_certificates is not None:
-            context = _strict_context()
-            self._trust(context, namespace, wanted.trust_certificates)
+            context = strict_context()
+            self._keys.trust(context, namespace, _key_of(wanted.trust_certificates))
         if wanted.client_certificate is not None:
             self._show(context, namespace, wanted.client_certificate)
         context.check_hostname = wanted.hostname_verification
         return context
 
-    def _trust(self, context: ssl.SSLContext, namespace: str, trusted: TrustedCertificates) -> None:
-        kind, name = (SECRET, trusted.secret_name) if trusted.secret_name else (CONFIG_MAP, trusted.config_map_name)
-        try:
-            context.load_verify_locations(cadata=self._read(kind, namespace, name, trusted.key).decode("ascii"))
-        except (ssl.SSLError, ValueError):
-            raise FetchError(f"key {trusted.key} of {kind.kind} {name} has no PEM certificates") from None
-
     def _show(self, context: ssl.SSLContext, namespace: str, shown: Certificate) -> None:
-        pair = [self._read(SECRET, namespace, shown.secret_name, key) for key in (shown.certificate, shown.private_key)]
+        pair = [
+            self._keys.read(SECRET, namespace, shown.secret_name, key) for key in (shown.certificate, shown.private_key)
+        ]
         # the ssl module reads files only, and keys must not reach a disk
         file = os.memfd_create("certificate")
         try:
@@ -147,32 +197,15 @@ class CredentialsReader:
         finally:
             os.close(file)
 
-    def _read(self, kind: Kind, namespace: str, name: str, key: str) -> bytes:
-        """Return one key of a Secret or ConfigMap."""
-        try:
-            found = self._kube.get(kind, namespace, name)
-        except KubeError as error:
-            if error.status != 403:
-                raise FetchError(f"{kind.kind} {name} cannot be read: {error}") from None
-            raise FetchError(
-                f"the operator may not read {kind.kind} {name}; allow it: kubectl create role {OPERATOR}-{name} "
-                f"-n {namespace} --verb=get --resource={kind.plural} --resource-name={name}, and bind it to the operator's "
-                "service account",
-                error.status,
-            ) from None
-        if found is None:
-            raise FetchError(f"there is no {kind.kind} {name} in namespace {namespace}")
-        value = (found.get("data") or {}).get(key)
-        if value is None:
-            raise FetchError(f"{kind.kind} {name} has no key {key}")
-        try:
-            return base64.b64decode(value, validate=True) if kind == SECRET else value.encode()
-        except (binascii.Error, ValueError):
-            raise FetchError(f"key {key} of {kind.kind} {name} cannot be decoded") from None
 
-
-def _strict_context() -> ssl.SSLContext:
+def strict_context() -> ssl.SSLContext:
     """Return a context that trusts no authority yet."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context
+
+
+def _key_of(trusted: TrustedCertificates) -> KeyOf:
+    if trusted.secret_name:
+        return KeyOf(SECRET, trusted.secret_name, trusted.key)
+    return KeyOf(CONFIG_MAP, trusted.config_map_name, trusted.key)

@@ -45,12 +45,14 @@ class Credentials:
         context: TLS context; None for the system's default.
         namespace: where short names of hosts are looked for first; empty for the operator's own.
         on_rejected: called when a server answers 401 to the token.
+        server_name: host that the server's certificate must name; empty for that of the URL.
     """
 
     token: str = field(default="", repr=False)
     context: ssl.SSLContext | None = None
     namespace: str = ""
     on_rejected: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)
+    server_name: str = ""
 
 
 ANONYMOUS = Credentials()
@@ -229,7 +231,8 @@ def _exchange(
         if parts.scheme == "https":
             connection.default_port = http.client.HTTPS_PORT  # it is not part of the header Host
             context = credentials.context or ssl.create_default_context()
-            connection.sock = context.wrap_socket(connection.sock, server_hostname=connection.host)
+            name = credentials.server_name or connection.host
+            connection.sock = context.wrap_socket(connection.sock, server_hostname=name)
         connection.sock.settimeout(remaining(deadline))
         connection.response_class = cast("type[http.client.HTTPResponse]", partial(answer_until, deadline))
         connection.request(method, path, body=body, headers=headers)

@@ -67,7 +67,8 @@ class Entry:
         """Return the entry of a pool; None when it asks for none."""
         name = pool.lookup.cluster_name
         host = f"{pool.key.name}.{pool.key.namespace}.svc.{cluster_domain}"
-        return cls(name, f"pulsar://{host}:{PORT_PULSAR}", f"http://{host}:{PORT_HTTP}", pool.uid) if name else None
+        web_url = f"{'https' if pool.http.tls else 'http'}://{host}:{PORT_HTTP}"
+        return cls(name, f"pulsar://{host}:{PORT_PULSAR}", web_url, pool.uid) if name else None
 
     @property
     def owner(self) -> str:
@@ -76,7 +77,8 @@ class Entry:
 
     def data(self) -> dict[str, str]:
         """Return the entry as the admin API accepts it."""
-        return {"serviceUrl": self.web_url, "brokerServiceUrl": self.broker_url, "listenerName": self.owner}
+        field = "serviceUrlTls" if self.web_url.startswith("https:") else "serviceUrl"
+        return {field: self.web_url, "brokerServiceUrl": self.broker_url, "listenerName": self.owner}
 
 
 class Step(enum.Enum):

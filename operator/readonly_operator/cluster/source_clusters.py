@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from readonly_operator.api.pool import Source
+    from readonly_operator.cluster.broker_ports import BrokerPorts
     from readonly_operator.kube.api_server import Kube
     from readonly_operator.kube.names import PoolKey
     from readonly_operator.kube.store import Store
@@ -45,6 +46,7 @@ class SourceClusters:
         now: the time, with a time zone.
         changed: called with each pool whose report changed.
         source_changed: called with a source whose check has a new result.
+        ports: access to brokers.
     """
 
     def __init__(
@@ -56,13 +58,14 @@ class SourceClusters:
         now: Callable[[], dt.datetime],
         changed: Callable[[PoolKey], None],
         source_changed: Callable[[Source], None],
+        ports: BrokerPorts,
     ) -> None:
         credentials = CredentialsReader(kube)
         self._stopped = threading.Event()
         self.sources = SourceMonitor(period, source_changed, credentials, credentials.tls_context)
         self.lac = ExplicitLacController(kube, store, period, now, changed, self.sources.refresh, credentials)
         self.registrations = RegistrationController(store, cluster_domain, period, changed, credentials)
-        self.probes = ProbeController(store, self.sources, changed, credentials, self._stopped)
+        self.probes = ProbeController(store, self.sources, changed, credentials, self._stopped, ports)
 
         def admin_for(source: Source) -> CursorAdmin:
             return CursorAdmin(source, credentials(source))

@@ -44,10 +44,10 @@ def list_query(selector: str, token: str) -> str:
     return "?" + urlencode({key: value for key, value in given.items() if value})
 
 
-def broker_path(namespace: str, pod: str, port: int, query: str = "") -> str:
-    """Return the path of /status of a broker, through the API server."""
-    pod = quote(pod, safe="")
-    return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{pod}:{port}/proxy/status{query}"
+def broker_path(namespace: str, pod: str, port: int, query: str = "", *, tls: bool = False) -> str:
+    """Return the path of /status of a broker, through the API server, which verifies no certificate of a pod."""
+    target = f"{'https:' if tls else ''}{quote(pod, safe='')}:{port}"
+    return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{target}/proxy/status{query}"
 
 
 def parse(body: bytes) -> Any:

@@ -16,6 +16,7 @@ import threading
 import time
 from collections import deque
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Self
 
 from readonly_engine.status.text import printable
@@ -25,7 +26,7 @@ from readonly_operator.kubectl.errors import AnswerError, PluginError
 from readonly_operator.kubectl.options import VARIABLE, proxy_command
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from readonly_operator.kube.kinds import Manifest
 
@@ -42,6 +43,8 @@ MAX_ANSWER_BYTES: Final = 16 << 20
 MAX_LINE: Final = 4096
 KEPT_LINES: Final = 20
 """Last lines of kubectl's messages that are kept for an error."""
+
+NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
 _CHUNK: Final = 64 << 10
 
@@ -105,12 +108,15 @@ class Connection:
     def __exit__(self, *_: object) -> None:
         self._end()
 
-    def get(self, path: str, timeout_s: float = TIMEOUT_S) -> tuple[int, bytes]:
+    def get(
+        self, path: str, timeout_s: float = TIMEOUT_S, headers: Mapping[str, str] = NO_HEADERS
+    ) -> tuple[int, bytes]:
         """Send a GET request. Several threads may call this.
 
         Args:
             path: path and query.
             timeout_s: deadline of the whole answer.
+            headers: further headers.
 
         Returns:
             HTTP status and body.
@@ -123,7 +129,7 @@ class Connection:
         deadline = time.monotonic() + timeout_s
         connection = _UnixConnection(self._socket, timeout_s)
         try:
-            connection.request("GET", path, headers={"Accept": "application/json"})
+            connection.request("GET", path, headers={"Accept": "application/json", **headers})
             sock = connection.sock
             response = connection.getresponse()
             self._answered = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from readonly_engine.status.text import printable
 from readonly_engine.top.observed import Observed, answered
 
+from readonly_operator.kube.http_ports import TOKEN_HEADER
 from readonly_operator.kube.kinds import BINDING, POD, POOL
 from readonly_operator.kubectl import rights
 from readonly_operator.kubectl.answers import MAX_ITEMS, broker_path, lacks_kind, object_path, parse, refusal
@@ -27,8 +29,9 @@ from readonly_operator.kubectl.snapshot import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from readonly_operator.kube.http_ports import KeyOf
     from readonly_operator.kube.kinds import Kind, Manifest
     from readonly_operator.kube.names import PoolKey
     from readonly_operator.kubectl.rights import NeededRight
@@ -49,8 +52,8 @@ MAX_QUERIED: Final = 100
 class Api(Protocol):
     """Requests to the API server; see Connection."""
 
-    def get(self, path: str, timeout_s: float = ...) -> tuple[int, bytes]:
-        """Send a GET request; return HTTP status and body."""
+    def get(self, path: str, timeout_s: float = ..., headers: Mapping[str, str] = ...) -> tuple[int, bytes]:
+        """Send a GET request with further headers; return HTTP status and body."""
         ...
 
     def object(self, path: str) -> Manifest:
@@ -78,6 +81,7 @@ class Reader:
         self._missing: dict[NeededRight, None] = {}
         self._notes: dict[str, None] = {}
         self._cancelled = threading.Event()
+        self._tokens: dict[KeyOf, str] = {}
 
     def cancel(self) -> None:
         """End the requests to brokers that are to come; another thread waits for them."""
@@ -196,6 +200,9 @@ class Reader:
         if len(queries) > MAX_QUERIED:
             self._notes[f"the first {MAX_QUERIED} of {len(queries)} broker processes were asked"] = None
             queries = queries[:MAX_QUERIED]
+        for wanted in {broker.access.token for broker, _ in queries}:
+            if wanted is not None and wanted not in self._tokens:
+                self._tokens[wanted] = self._token(wanted)
         deadline = time.monotonic() + BROKERS_TIMEOUT_S
         first = [self._ask(broker, port, deadline) for broker, port in queries[:1]]
         if self._lacks_proxy:
@@ -208,6 +215,17 @@ class Reader:
             found.setdefault(broker.pod, []).append(answer)
         return [replace(broker, observed=tuple(found.get(broker.pod, ()))) for broker in brokers]
 
+    def _token(self, wanted: KeyOf) -> str:
+        """Return the token of brokers' HTTP ports, as the user may read it; empty if not."""
+        try:
+            found = self._api.object(object_path(wanted.kind, self._namespace, wanted.name))
+            return base64.b64decode(found["data"][wanted.key], validate=True).decode("ascii").strip()
+        except AnswerError as error:
+            self._lack(error, rights.read_token(self._namespace, wanted.name))
+        except (KeyError, TypeError, ValueError):
+            self._notes[f"Secret {wanted.name} has no token in key {wanted.key}"] = None
+        return ""
+
     @property
     def _lacks_proxy(self) -> bool:
         return rights.proxy_to_pods(self._namespace) in self._missing
@@ -219,9 +237,10 @@ class Reader:
             return Observed(name, error="not asked: interrupted")
         if time.monotonic() >= deadline:
             return Observed(name, error=f"not asked: the brokers before it took {BROKERS_TIMEOUT_S:g} s")
-        path = broker_path(self._namespace, broker.pod, port, self._query)
+        path = broker_path(self._namespace, broker.pod, port, self._query, tls=broker.access.tls)
+        token = "" if broker.access.token is None else self._tokens.get(broker.access.token, "")
         try:
-            status, body = self._api.get(path, BROKER_TIMEOUT_S)
+            status, body = self._api.get(path, BROKER_TIMEOUT_S, {TOKEN_HEADER: token} if token else {})
         except AnswerError as error:
             return Observed(name, error=str(error))
         return self._answer(name, status, body)

@@ -58,6 +58,13 @@ def proxy_to_pods(namespace: str) -> NeededRight:
     return NeededRight("get", "pods/proxy", namespace, "topics, subscriptions and figures of brokers", "edit")
 
 
+def read_token(namespace: str, secret: str) -> NeededRight:
+    """Return the right to read the Secret with the token of brokers' HTTP ports."""
+    return NeededRight(
+        "get", "secrets", namespace, f"figures of brokers, whose HTTP port needs the token of Secret {secret}", "edit"
+    )
+
+
 def execute_in_pods(namespace: str) -> NeededRight:
     """Return the right to run a command in a pod."""
     return NeededRight("create", "pods/exec", namespace, "checks from a broker's pod", "edit")

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from readonly_engine.status.addresses import without_user
 
+from readonly_operator.kube.http_ports import OPEN, PortAccess, http_ports, port_access
 from readonly_operator.kube.names import ANNOTATION_LOCALITY, LABEL_POOL, PAUSED_KEY, PORT_HTTP, PoolKey
 from readonly_operator.kube.pods import is_ready, termination_message, waiting_reason
-from readonly_operator.kube.workers import worker_http_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -59,6 +59,7 @@ class BrokerView:
         node: its node; empty before it has one.
         locality: `/RACK` or `/ZONE/RACK`, as the operator wrote it; empty if unknown.
         ports: HTTP port of each of its processes.
+        access: TLS and token of these ports.
         observed: answer of each process, in the order of the ports; empty if none was asked.
     """
 
@@ -70,6 +71,7 @@ class BrokerView:
     node: str = ""
     locality: str = ""
     ports: tuple[int, ...] = (PORT_HTTP,)
+    access: PortAccess = OPEN
     observed: tuple[Observed, ...] = ()
 
     @property
@@ -209,7 +211,8 @@ def broker_view(body: Manifest) -> BrokerView:
         restarts=sum(restarts),
         node=_text(spec.get("nodeName")),
         locality=_text(_mapping(metadata.get("annotations")).get(ANNOTATION_LOCALITY)),
-        ports=tuple(worker_http_ports(body)) or (PORT_HTTP,),
+        ports=tuple(http_ports(body)),
+        access=port_access(body),
     )
 
 

@@ -45,6 +45,6 @@ def children(
         *policies.disruption_budget(pool),
         statefulset.stateful_set(pool, settings),
         *autoscaler.autoscaler(pool),
-        *policies.pod_monitor(pool),
+        *policies.pod_monitor(pool, settings),
         *waker.waker(pool, settings),
     ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from readonly_operator.kube.http_ports import HTTP_TOKEN
 from readonly_operator.kube.names import SECRETS_DIRECTORY, VOLUME_PREFIX
 from readonly_operator.model.certificate import listener_certificate
 
@@ -84,6 +85,9 @@ def mounts(pool: Pool) -> list[Mount]:
     found += listener_mounts(pool)
     if tls is not None and tls.peer_trust_certificates is not None:
         found.append(_trust("peer-tls", tls.peer_trust_certificates))
+    token = pool.http.token_secret_ref
+    if token is not None:
+        found.append(Mount(HTTP_TOKEN, {"http-token-file": "token"}, {"token": token.key}, secret=token.name))
     if pool.tiered_storage is not None and pool.tiered_storage.credentials is not None:
         secret_key = pool.tiered_storage.credentials
         found.append(

@@ -87,7 +87,7 @@ def _operator(settings: Settings) -> list[dict[str, Any]]:
     ]
 
 
-def pod_monitor(pool: Pool) -> list[Manifest]:
+def pod_monitor(pool: Pool, settings: Settings) -> list[Manifest]:
     """Return the PodMonitor of the Prometheus operator. The shared port has the metrics of all workers.
 
     It adds the label `pool`, by which dashboard and alerts tell pools of one namespace apart. `action` has the default of that
@@ -102,11 +102,36 @@ def pod_monitor(pool: Pool) -> list[Manifest]:
     endpoint = {
         "port": "http",
         "path": "/metrics",
+        **_scrape_access(pool, settings),
         **({"interval": wanted.interval} if wanted.interval else {}),
         "relabelings": [{"action": "replace", "sourceLabels": [label], "targetLabel": "pool"}],
     }
     manifest["spec"] = {"selector": {"matchLabels": pool.key.selector()}, "podMetricsEndpoints": [endpoint]}
     return [manifest]
+
+
+def _scrape_access(pool: Pool, settings: Settings) -> dict[str, Any]:
+    """Return how Prometheus verifies the brokers' certificate, and its token.
+
+    Prometheus connects to addresses of pods. The name to verify is that of the Service, which the certificate has, too.
+    """
+    tls, token = pool.listeners.tls, pool.http.token_secret_ref
+    if not pool.http.tls or tls is None or tls.peer_trust_certificates is None:
+        return {}
+    trusted = tls.peer_trust_certificates
+    kind, name = ("secret", trusted.secret_name) if trusted.secret_name else ("configMap", trusted.config_map_name)
+    return {
+        "scheme": "https",
+        "tlsConfig": {
+            "ca": {kind: {"name": name, "key": trusted.key}},
+            "serverName": f"{pool.key.name}.{pool.key.namespace}.svc.{settings.cluster_domain}",
+        },
+        **(
+            {}
+            if token is None
+            else {"authorization": {"type": "Bearer", "credentials": {"name": token.name, "key": token.key}}}
+        ),
+    }
 
 
 def _allowed(ports: Sequence[str], peers: Sequence[Mapping[str, Any]], workers: int) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def client_service(pool: Pool) -> Manifest:
     While the pool sleeps or wakes, it selects the waker, also when that is not ready: it then holds the clients.
     """
     wanted = pool.listeners.service
-    inside = wanted.type == "ClusterIP"  # no health and metrics outside the Kubernetes cluster
+    inside = wanted.type == "ClusterIP"
     manifest = start(SERVICE, pool.key.name, pool)
     add(manifest, pool, wanted.labels, wanted.annotations)
     manifest["spec"] = {
@@ -65,7 +65,7 @@ def client_service(pool: Pool) -> Manifest:
         **({"publishNotReadyAddresses": True} if pool.phase.leads_to_waker else {}),
         "selector": pool.key.waker_selector() if pool.phase.leads_to_waker else pool.key.selector(),
         "ports": _ports(
-            client_ports(pool) + (["http"] if inside else []),
+            client_ports(pool) + (["http"] if inside or pool.http.exposed else []),
             {"pulsar": wanted.pulsar_node_port, "pulsar-tls": wanted.pulsar_tls_node_port},
             _EXTERNAL if pool.listeners.external is not None and not inside else {},
         ),

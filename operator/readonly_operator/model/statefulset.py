@@ -186,7 +186,7 @@ def _container(pool: Pool, settings: Settings) -> dict[str, Any]:
         ],
         "resources": broker_resources(pool),
         "terminationMessagePolicy": "FallbackToLogsOnError",  # the status quotes the last line of a failed broker
-        **probes(pool.probes),
+        **probes(pool.probes, tls=pool.http.tls),
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,

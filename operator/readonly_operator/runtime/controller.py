@@ -22,6 +22,7 @@ from readonly_operator.assembly.rollouts import RolloutBudget
 from readonly_operator.assembly.source_refs import is_reported
 from readonly_operator.assembly.status_throttle import StatusThrottle
 from readonly_operator.bindings.topic_index import BindingTopicIndex
+from readonly_operator.cluster.broker_ports import BrokerPorts
 from readonly_operator.cluster.source_clusters import SourceClusters
 from readonly_operator.kube.api_server import Kube, KubeError, Right, missing_kinds
 from readonly_operator.kube.apply import Applier
@@ -81,7 +82,8 @@ class Controller:
         self._scopes = Scopes(settings.namespaces)
         self._queue = WorkQueue(on_add=metrics.count_add, on_get=metrics.observe_wait)
         self._stopped = threading.Event()
-        self._brokers = Brokers(kube, self._store, settings.broker_timeout_seconds)
+        ports = BrokerPorts(kube, settings.cluster_domain)
+        self._brokers = Brokers(kube, self._store, settings.broker_timeout_seconds, ports)
         self._clusters = SourceClusters(
             kube,
             self._store,
@@ -90,6 +92,7 @@ class Controller:
             _now,
             self._queue.add,
             self._source_changed,
+            ports,
         )
         self._context = Context(
             kube=kube,

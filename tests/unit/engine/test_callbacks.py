@@ -97,6 +97,7 @@ ENDS = {
     "http.bound.BoundTopics._refresh": AWAITED,
     "http.exposition.Exposition.text": AWAITED,
     "http.guard._Connection._set_deadline": PROCESS,
+    "http.guard._Connection.secure": PROCESS,
     "http.loop_delay.EventLoopDelay.start": PROCESS,
     "http.process_metrics.ProcessMetrics.text": AWAITED,
     "http.status.members.MemberReader._round": AWAITED,

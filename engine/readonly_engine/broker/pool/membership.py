@@ -37,6 +37,7 @@ class Member:
         pool_uid: uid of its pool; None if its version does not publish it.
         locality: `/RACK` or `/ZONE/RACK`; empty if unknown.
         http_port: port of its status page, at the host of `url`; 0 if none is published.
+        http_tls: whether that port has TLS.
     """
 
     url: str
@@ -46,6 +47,7 @@ class Member:
     pool_uid: str | None = None
     locality: str = ""
     http_port: int = 0
+    http_tls: bool = False
 
     def urls_for(self, listener: str) -> Urls:
         """Return the URLs for clients of a listener; empty ones without such a listener."""
@@ -61,6 +63,8 @@ def encode_member(member: Member) -> bytes:
         fields["locality"] = member.locality
     if member.http_port:
         fields["http_port"] = member.http_port
+    if member.http_tls:
+        fields["http_tls"] = True
     if member.listeners:
         fields["listeners"] = {name: [urls.url, urls.tls_url] for name, urls in member.listeners.items()}
     return json.dumps(fields).encode()
@@ -84,6 +88,7 @@ def decode_member(url: str, value: bytes) -> Member:
         uid if isinstance(uid, str) else None,
         locality if isinstance(locality, str) and is_locality(locality) else "",
         http_port if isinstance(http_port, int) and 0 < http_port <= MAX_PORT else 0,
+        fields.get("http_tls") is True,
     )
 
 
@@ -112,6 +117,7 @@ class PoolMembership:
         on_rejected: called when another pool has taken the name while this broker had no session.
         locality: locality of this broker; empty if unknown.
         http_port: port of its status page for people; 0 to publish none.
+        http_tls: whether that port has TLS.
 
     Attributes:
         url: as above.
@@ -133,6 +139,7 @@ class PoolMembership:
         on_rejected: Callable[[NotAdmittedError], None] = lambda _: None,
         locality: str = "",
         http_port: int = 0,
+        http_tls: bool = False,
     ) -> None:
         self.url = url
         self.name = name
@@ -142,7 +149,13 @@ class PoolMembership:
         self.members: dict[str, Member] = {}
         self._store = store
         self._own = Member(
-            url, tls_url, pool_uid=uid, listeners=listeners or {}, locality=locality, http_port=http_port
+            url,
+            tls_url,
+            pool_uid=uid,
+            listeners=listeners or {},
+            locality=locality,
+            http_port=http_port,
+            http_tls=http_tls,
         )
         self._published = self._own
         self.folder = f"{POOLS_PATH}/{quote(name, safe='')}"

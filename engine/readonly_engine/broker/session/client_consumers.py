@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Protocol
 
+from readonly_engine import tracing
 from readonly_engine.background import ends
 from readonly_engine.broker.consumer.admission import admit
 from readonly_engine.broker.consumer.client_link import ClientLink
@@ -142,8 +143,15 @@ class ClientConsumers:
         return frame
 
     async def _admit(self, topic: TopicName, subscribe: CommandSubscribe) -> None:
+        about: dict[str, str | int] = {
+            "pulsar.topic": subscribe.topic,
+            "pulsar.subscription": subscribe.subscription,
+            "pulsar.request_id": subscribe.request_id,
+            "client.address": self._client.peer,
+        }
         try:
-            consumer, answer = await admit(self._client, topic, subscribe)
+            with tracing.span("SUBSCRIBE", about):
+                consumer, answer = await admit(self._client, topic, subscribe)
         except asyncio.CancelledError:
             if self._client.services.draining:
                 self._refuse_draining(subscribe)

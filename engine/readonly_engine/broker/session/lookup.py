@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from readonly_engine import tracing
 from readonly_engine.broker.pool.client_locality import client_locality, names_locality
 from readonly_engine.broker.pool.unbound import is_coordinator_topic, unbound_error
 from readonly_engine.broker.session.requests import refuse_lookup, relay_to_any_broker
@@ -22,6 +23,17 @@ if TYPE_CHECKING:
 
 async def answer_lookup(client: ClientLink, command: BaseCommand) -> None:
     """Answer LOOKUP with a broker of the pool; for an unbound topic, follow the pool's setting `unbound`."""
+    lookup = command.lookup_topic
+    about: dict[str, str | int] = {
+        "pulsar.topic": lookup.topic,
+        "pulsar.request_id": lookup.request_id,
+        "client.address": client.peer,
+    }
+    with tracing.span("LOOKUP", about):
+        await _answer(client, command)
+
+
+async def _answer(client: ClientLink, command: BaseCommand) -> None:
     lookup = command.lookup_topic
     services = client.services
     try:

@@ -146,7 +146,7 @@ class Gatherer:
         return tuple(
             MemberState(
                 url=member.url,
-                status_url=status_url(member.url, member.http_port),
+                status_url=status_url(member.url, member.http_port, tls=member.http_tls),
                 consumers=broker.limits.consumers if member.url == broker.pool.url else member.consumers,
                 locality=member.locality,
                 itself=member.url == broker.pool.url,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
+from readonly_engine.http.access import OPEN
 from readonly_engine.http.status.gather import Gatherer, NotServedError
 from readonly_engine.http.status.members import MemberReader
 from readonly_engine.http.status.page import render, render_error
@@ -21,6 +22,7 @@ from readonly_engine.status.pool import MemberAnswer, PoolState
 from readonly_engine.status.view import View, ViewError, parse_refresh, parse_view
 
 if TYPE_CHECKING:
+    from readonly_engine.http.access import HttpAccess
     from readonly_engine.status.state import Status
 
 BUSY: Final = "This broker makes other status pages now, or has made many of them. Load the page again in some seconds."
@@ -31,12 +33,13 @@ class StatusPages:
 
     Args:
         gatherer: reads the state.
+        access: TLS and token of the HTTP ports of the pool.
     """
 
-    def __init__(self, gatherer: Gatherer) -> None:
+    def __init__(self, gatherer: Gatherer, access: HttpAccess = OPEN) -> None:
         self._gatherer = gatherer
         self._quota = PageQuota()
-        self._members = MemberReader(self._quota.charge)
+        self._members = MemberReader(self._quota.charge, access)
 
     def add_routes(self, app: web.Application) -> None:
         """Add the paths, also for HEAD."""

@@ -21,6 +21,7 @@ from aiohttp import (
     TCPConnector,
 )
 
+from readonly_engine.http.access import OPEN
 from readonly_engine.owner.single_flight import SingleFlight
 from readonly_engine.status.pool import MemberAnswer, answer_of
 from readonly_engine.status.text import printable
@@ -29,6 +30,7 @@ from readonly_engine.status.view import View
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from readonly_engine.http.access import HttpAccess
     from readonly_engine.status.state import MemberState
 
 MEMBER_TIMEOUT_S: Final = 2.0
@@ -59,10 +61,12 @@ class MemberReader:
 
     Args:
         charge: is called with the seconds of the event loop that the answers took.
+        access: TLS and token of the HTTP ports of the pool.
     """
 
-    def __init__(self, charge: Callable[[float], None]) -> None:
+    def __init__(self, charge: Callable[[float], None], access: HttpAccess = OPEN) -> None:
         self._charge = charge
+        self._access = access
         self._flight: SingleFlight[dict[MemberState, MemberAnswer]] = SingleFlight()
         self._recent: dict[MemberState, MemberAnswer] = {}
         self._silent: set[str] = set()
@@ -127,7 +131,12 @@ class MemberReader:
 
     async def _ask(self, session: ClientSession, name: str, uid: str, member: MemberState) -> MemberAnswer:
         try:
-            async with session.get(member.status_url + QUERY, allow_redirects=False) as response:
+            async with session.get(
+                member.status_url + QUERY,
+                allow_redirects=False,
+                headers=self._access.headers_for(member.status_url),
+                ssl=self._access.peer_context() or True,
+            ) as response:
                 body = bytearray()
                 async for piece in response.content.iter_any():
                     body += piece

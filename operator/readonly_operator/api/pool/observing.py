@@ -37,10 +37,11 @@ class PodMonitor:
 
 @dataclass(frozen=True, slots=True)
 class Monitoring:
-    """Metrics collection.
+    """Collection of metrics and traces.
 
     Attributes:
         pod_monitor: None for no PodMonitor.
+        otlp_endpoint: of traces; empty for none.
     """
 
     pod_monitor: PodMonitor | None = field(
@@ -49,6 +50,17 @@ class Monitoring:
             Nested(PodMonitor),
             "A PodMonitor (monitoring.coreos.com/v1), if the Kubernetes cluster serves that kind. `podMonitor: {}` is enough. "
             "Without it, none.",
+        ),
+    )
+    otlp_endpoint: str = field(
+        default="",
+        metadata=declare(
+            Text(
+                512,
+                r"https?://[^\s/,@]+",
+                "must be http://HOST:PORT or https://HOST:PORT without a path, for example http://collector.monitoring:4318",
+            ),
+            "OTLP receiver (HTTP) for traces of lookups, SUBSCRIBEs and slow reads. Without it, brokers make no traces.",
         ),
     )
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from readonly_operator.api.cursors import DEFAULT_PARTITIONS, KEEP, KEEPERS, MAX_PARTITIONS, ON_DELETION, OWNER, RELEASE
 from readonly_operator.api.pool.allowed_bindings import NO_OTHERS, AllowedBindings
 from readonly_operator.api.pool.explicit_lac import ExplicitLac
+from readonly_operator.api.pool.http import RULES as HTTP_RULES
+from readonly_operator.api.pool.http import Http
 from readonly_operator.api.pool.limits import Cache, Limits, TieredStorage
 from readonly_operator.api.pool.listeners import Listeners, Lookup
 from readonly_operator.api.pool.metadata import AddedMetadata, ServiceAccountTemplate
@@ -72,6 +74,7 @@ class PoolSpec:
         limits: limits of one broker.
         tiered_storage: reads of offloaded ledgers.
         listeners: listeners for clients.
+        http: port for health, metrics and status pages.
         allowed_bindings: bindings that the pool serves.
         lookup: answers to lookups of topics without a binding.
         explicit_lac: explicit LAC of the owner brokers.
@@ -115,6 +118,7 @@ class PoolSpec:
             "FieldValueRequired",
         ),
         *NODE_PORT_RULES,
+        *HTTP_RULES,
     )
 
     source: Source | None = field(
@@ -225,6 +229,13 @@ class PoolSpec:
         default_factory=Listeners,
         metadata=declare(
             Nested(Listeners), "Listeners for clients: TLS, the Service, and names outside the Kubernetes cluster."
+        ),
+    )
+    http: Http = field(
+        default=Http(),
+        metadata=declare(
+            Nested(Http),
+            "The brokers' port for health, metrics and status pages, 8080: TLS, token, and who reaches it.",
         ),
     )
     allowed_bindings: AllowedBindings = field(

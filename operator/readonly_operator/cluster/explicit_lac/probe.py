@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from readonly_operator.api.pool import Source
+    from readonly_operator.cluster.broker_ports import Endpoint
     from readonly_operator.cluster.fetch import Credentials
 
 PUBLISH_SECONDS = 10.0
@@ -126,11 +127,11 @@ class Probe:
         """Return how long to wait for an explicit LAC, in seconds."""
         return 2 * max(interval for _, interval in self.intervals_ms) / 1000 + GRACE_SECONDS
 
-    def run(self, address: str, credentials: Credentials, ended: threading.Event) -> ProbeResult:
+    def run(self, broker: Endpoint, credentials: Credentials, ended: threading.Event) -> ProbeResult:
         """Run the probe.
 
         Args:
-            address: HOST:PORT of a process of a broker of the pool.
+            broker: a process of a broker of the pool.
             credentials: for the admin API.
             ended: set when the operator ends; the probe ends then.
         """
@@ -138,14 +139,14 @@ class Probe:
             return ProbeResult(None, f"explicit LACs are too far apart to try it on {self.where}")
         try:
             if self.topic:
-                before = {self.topic: _ask(address, self.topic)}
+                before = {self.topic: _ask(broker, self.topic)}
                 self._publish(before[self.topic], credentials)
             else:
-                topics = {broker: health_topic(broker) for broker in self.brokers}
-                before = {topic: _ask(address, topic) for topic in topics.values()}
-                for broker in topics:
-                    health(self.source, broker, credentials, V2)
-            return self._await(address, before, ended)
+                topics = {owner: health_topic(owner) for owner in self.brokers}
+                before = {topic: _ask(broker, topic) for topic in topics.values()}
+                for owner in topics:
+                    health(self.source, owner, credentials, V2)
+            return self._await(broker, before, ended)
         except FetchError as error:
             return ProbeResult(None, f"it could not be tried on {self.where}: {error}")
 
@@ -154,10 +155,10 @@ class Probe:
             _create(self.source, self.topic, credentials)
         _publish(self.source, self.topic, credentials)
 
-    def _await(self, address: str, before: Mapping[str, Tail], ended: threading.Event) -> ProbeResult:
+    def _await(self, broker: Endpoint, before: Mapping[str, Tail], ended: threading.Event) -> ProbeResult:
         deadline = time.monotonic() + self.wait
         silent = dict(before)
-        while silent := _silent(address, silent, before):
+        while silent := _silent(broker, silent, before):
             if time.monotonic() > deadline:
                 return _not_seen(self, silent.values())
             if ended.wait(STEP_SECONDS):
@@ -170,9 +171,9 @@ def health_topic(broker: str) -> str:
     return f"persistent://pulsar/{broker}/healthcheck"
 
 
-def _silent(address: str, topics: Iterable[str], before: Mapping[str, Tail]) -> dict[str, Tail]:
+def _silent(broker: Endpoint, topics: Iterable[str], before: Mapping[str, Tail]) -> dict[str, Tail]:
     """Return the current tails of the topics without a new explicit LAC."""
-    now = {topic: _ask(address, topic) for topic in topics}
+    now = {topic: _ask(broker, topic) for topic in topics}
     return {topic: tail for topic, tail in now.items() if not tail.tells(before[topic])}
 
 
@@ -186,8 +187,9 @@ def _not_seen(probe: Probe, silent: Iterable[Tail]) -> ProbeResult:
     )
 
 
-def _ask(address: str, topic: str) -> Tail:
-    return Tail.read(get_json(f"http://{address}/explicit-lac?topic={quote(topic, safe='')}", QUERY_SECONDS))
+def _ask(broker: Endpoint, topic: str) -> Tail:
+    url = f"{broker.url}/explicit-lac?topic={quote(topic, safe='')}"
+    return Tail.read(get_json(url, QUERY_SECONDS, broker.credentials))
 
 
 def _create(source: Source, topic: str, credentials: Credentials) -> None:

@@ -9,19 +9,21 @@ from readonly_operator.api.binding import is_paused
 from readonly_operator.api.pool import Pool, Source
 from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.cluster.background import BackgroundController, guarded
+from readonly_operator.cluster.broker_ports import Endpoint
 from readonly_operator.cluster.explicit_lac.probe import Probe, ProbeResult
 from readonly_operator.cluster.fetch import FetchError
 from readonly_operator.kube.kinds import POD
-from readonly_operator.kube.names import PORT_HTTP, PoolKey
+from readonly_operator.kube.names import PoolKey
 from readonly_operator.kube.pods import is_ready
-from readonly_operator.kube.workers import worker_http_ports
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
 
+    from readonly_operator.cluster.broker_ports import BrokerPorts
     from readonly_operator.cluster.fetch import Credentials
     from readonly_operator.cluster.source import SourceMonitor
+    from readonly_operator.kube.kinds import Manifest
     from readonly_operator.kube.store import Store
 
 logger = logging.getLogger(__name__)
@@ -44,6 +46,7 @@ class ProbeController(BackgroundController[Requester, Probe, ProbeResult | None]
         changed: called with each pool whose result changed.
         credentials_for: returns the credentials for a source's admin API.
         stopped: set when the operator ends; a probe ends then.
+        ports: access to brokers.
     """
 
     def __init__(
@@ -53,12 +56,14 @@ class ProbeController(BackgroundController[Requester, Probe, ProbeResult | None]
         changed: Callable[[PoolKey], None],
         credentials_for: Callable[[Source], Credentials],
         stopped: threading.Event,
+        ports: BrokerPorts,
     ) -> None:
         super().__init__(changed, None, stopped)
         self._store = store
         self._sources = sources
         self._credentials_for = credentials_for
         self._ended = stopped
+        self._ports = ports
         self._pools_by_source: dict[Source, list[PoolKey]] = {}
         self._shared_results: dict[Source, ProbeResult] = {}
 
@@ -72,7 +77,7 @@ class ProbeController(BackgroundController[Requester, Probe, ProbeResult | None]
                     continue
                 topic, source = pool.explicit_lac.probe_topic, pool.source
                 if topic:
-                    found[pool.key] = self._probe(topic, source, self._address(pool.key))
+                    found[pool.key] = self._probe(topic, source, self._broker(pool.key))
                 else:
                     pools_by_source.setdefault(source, []).append(pool.key)
         self._pools_by_source = pools_by_source
@@ -81,14 +86,14 @@ class ProbeController(BackgroundController[Requester, Probe, ProbeResult | None]
                 source: result for source, result in self._shared_results.items() if source in pools_by_source
             }
         for source in pools_by_source:
-            found[source] = self._probe("", source, self._address_of(source))
+            found[source] = self._probe("", source, self._broker_of(source))
         return found
 
-    def _probe(self, topic: str, source: Source, address: str) -> Probe | None:
+    def _probe(self, topic: str, source: Source, broker: Manifest | None) -> Probe | None:
         """Return the probe; None without a ready broker, or while the source's settings are unknown or off."""
         report = self._sources.report(source)
         intervals = () if report is None else report.intervals_ms
-        if not address or not intervals or not all(interval > 0 for _, interval in intervals):
+        if broker is None or not intervals or not all(interval > 0 for _, interval in intervals):
             return None
         return Probe(topic, source, intervals)
 
@@ -96,9 +101,12 @@ class ProbeController(BackgroundController[Requester, Probe, ProbeResult | None]
         return subject.source.admin_url
 
     def _process(self, item: Requester, subject: Probe) -> tuple[dict[PoolKey, ProbeResult | None], float]:
-        address = self._address(item) if isinstance(item, PoolKey) else self._address_of(item)
+        pod = self._broker(item) if isinstance(item, PoolKey) else self._broker_of(item)
+        if pod is None:
+            return {}, RETRY_SECONDS
         try:
-            result = subject.run(address, self._credentials_for(subject.source), self._ended)
+            broker = Endpoint(self._ports.urls(pod)[0], self._ports.credentials(pod))
+            result = subject.run(broker, self._credentials_for(subject.source), self._ended)
         except FetchError as error:
             result = ProbeResult(None, f"it could not be tried on {subject.where}: {error}")
         if isinstance(item, PoolKey):
@@ -119,17 +127,15 @@ class ProbeController(BackgroundController[Requester, Probe, ProbeResult | None]
             for key in keys
         }
 
-    def _address_of(self, source: Source) -> str:
-        """Return the address (HOST:PORT) of a broker of one of the pools that share this source cluster; empty for none."""
-        return next(filter(None, map(self._address, self._pools_by_source.get(source, ()))), "")
+    def _broker_of(self, source: Source) -> Manifest | None:
+        """Return a ready broker of one of the pools that share this source cluster; None for none."""
+        found = map(self._broker, self._pools_by_source.get(source, ()))
+        return next((pod for pod in found if pod is not None), None)
 
-    def _address(self, key: PoolKey) -> str:
-        for pod in self._store.of_pool(POD, key):
-            address = str((pod.get("status") or {}).get("podIP") or "")
-            if is_ready(pod) and address:
-                port = next(iter(worker_http_ports(pod)), PORT_HTTP)
-                return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
-        return ""
+    def _broker(self, key: PoolKey) -> Manifest | None:
+        """Return a ready broker of a pool; None for none."""
+        pods = self._store.of_pool(POD, key)
+        return next((pod for pod in pods if is_ready(pod) and (pod.get("status") or {}).get("podIP")), None)
 
 
 _AGAIN = {True: EVERY_SECONDS, False: RETRY_SECONDS, None: SOON_SECONDS}

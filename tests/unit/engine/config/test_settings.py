@@ -79,6 +79,16 @@ def test_nodes_belong_to_their_creator_where_it_logs_in():
         ),
         ({"peer-tls-trust-certificates": "/c"}, "peer-tls-trust-certificates is given without tls-listen"),
         ({"advertised-tls-url": "pulsar+ssl://h"}, "advertised-tls-url is given without tls-listen"),
+        ({"http-tls": True}, "tls-certificate and tls-key are missing: http-tls needs them"),
+        ({"http-token-file": "/t"}, "http-tls is missing: http-token-file needs it with http *:8080"),
+        (
+            {"http": "8.8.8.8:8080"},
+            "http: 8.8.8.8:8080 is an address of the internet, where anyone could read topics and subscriptions: give http-tls",
+        ),
+        (
+            {"http": "[2600::1]:80", "http-tls": True, "tls-certificate": "/c", "tls-key": "/k"},
+            "http: [2600::1]:80 is an address of the internet",
+        ),
         ({"bind-addresses": "a:pulsar://h:1"}, "bind-addresses: a:pulsar://h:1: listener a has no pulsar:// URL"),
         (
             {"bind-addresses": "a:pulsar+ssl://h:1", "advertised-listeners": "a:pulsar+ssl://h:1"},
@@ -95,6 +105,18 @@ def test_settings_of_tls_that_do_not_go_together(settings, says):
         make_config({}, {**REQUIRED, **settings})
 
 
+@pytest.mark.parametrize(
+    "host", ["*", "0.0.0.0", "[::]", "127.0.0.1", "10.1.2.3", "[fd00::1]", "broker-0", "100.64.0.1"]
+)
+def test_an_http_port_of_a_pod_or_a_machine_needs_no_token(host):
+    assert make_config({}, {**REQUIRED, "http": f"{host}:8080"}).http_files is None
+
+
+def test_an_http_port_without_tls_may_have_a_token_on_this_machine_alone():
+    given = {**REQUIRED, "http-token-file": "/t", "http": "127.0.0.1:8080"}
+    assert make_config({}, given).http_token_file == Path("/t")
+
+
 def test_settings_that_several_options_give_together(tmp_path):
     file = tmp_path / "engine.yaml"
     file.write_text("""
@@ -102,6 +124,7 @@ metadata-store-url: zk:a:2181,b:2182/chroot
 service-url: pulsar+ssl://writer:6651,other/
 admin-url: https://admin:8443,[::1]:8443
 bookkeeper-metadata-store-url: metadata-store:oxia://oxia:6648/bookkeeper
+http-tls: true
 broker-tls-trust-certificates: /run/tls/writer-ca.pem
 broker-tls-certificate: /run/tls/writer.pem
 broker-tls-key: /run/tls/writer.key
@@ -154,6 +177,8 @@ replay-speed: 2.5
         NodeRights.OPEN,
     )
     assert config.tls == TlsFiles("tls", folder / "clients.pem", folder / "server.pem", folder / "server.key")
+    assert config.http_files == TlsFiles("tls", None, folder / "server.pem", folder / "server.key")
+    assert config.http_peers == TlsFiles("peer-tls", folder / "peers.pem")
     assert config.peer_tls == TlsFiles("peer-tls", folder / "peers.pem", folder / "server.pem", folder / "server.key")
     assert config.replay == ReplaySettings(1_795_269_600_000, 1_795_273_200_500, 2.5)
 

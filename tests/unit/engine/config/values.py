@@ -89,6 +89,10 @@ BY_FORM = {
     "pulsar+ssl://HOST:PORT": url("pulsar+ssl"),
     "pulsar://HOST:PORT[,HOST:PORT...] or pulsar+ssl://HOST:PORT[,HOST:PORT...]": urls("pulsar", "pulsar+ssl"),
     "http://HOST:PORT[,HOST:PORT...] or https://HOST:PORT[,HOST:PORT...]": urls("http", "https"),
+    "http://HOST:PORT or https://HOST:PORT": Values(
+        [("http://a:4318", "http://a:4318"), ("https://a:1/", "https://a:1")],
+        ["a:4318", "http://a:1,b:1", "http://a:1/v1/traces", 5],
+    ),
     "http://HOST:PORT or https://HOST": Values([("https://a/", "https://a")], ["a:1", "", 5]),
     PLACE: Values([("/zone/rack", "/zone/rack"), ("/rack", "/rack")], ["rack-1", "/a//b", "/a\n"]),
     "a number of seconds above 0, at most 600": Values([(1.5, 1.5), (600, 600.0)], [0, 601, "5", True]),

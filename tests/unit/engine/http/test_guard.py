@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 import uvloop
 from aiohttp import web
+from readonly_engine.http.access import OPEN
 from readonly_engine.http.guard import BOUNDS, HttpBounds, HttpPort
 
 from tests.support.waiting import until
@@ -23,7 +24,7 @@ def loop_factory(request):
 
 
 @asynccontextmanager
-async def serving(**bounds):
+async def serving(access=OPEN, **bounds):
     never = asyncio.Event()
     cancelled, answered = [], []
 
@@ -45,7 +46,7 @@ async def serving(**bounds):
     app.router.add_get("/healthz", healthz)
     app.router.add_get("/large", large)
     app.router.add_get("/hang", hang)
-    port = HttpPort(app, HttpBounds(**({"first_request_s": LONG_S, "answer_s": LONG_S} | bounds)))
+    port = HttpPort(app, HttpBounds(**({"first_request_s": LONG_S, "answer_s": LONG_S} | bounds)), access)
     port.cancelled, port.answered = cancelled, answered
     await port.start("127.0.0.1", 0)
     try:

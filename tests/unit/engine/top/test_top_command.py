@@ -54,7 +54,7 @@ class Client:
     queries: ClassVar[list[str]] = []
     reads = 0
 
-    def __init__(self, urls, query):
+    def __init__(self, urls, query, token="", context=None):
         Client.queries.append(query)
         self.urls = urls
 

@@ -12,6 +12,7 @@ from readonly_operator.assembly.lookup_history import LookupHistory
 from readonly_operator.assembly.rollouts import RolloutBudget
 from readonly_operator.assembly.status_throttle import StatusThrottle
 from readonly_operator.bindings.topic_index import BindingTopicIndex
+from readonly_operator.cluster.broker_ports import BrokerPorts
 from readonly_operator.cluster.explicit_lac.controller import Report
 from readonly_operator.kube.api_server import KubeError
 from readonly_operator.kube.apply import Applier
@@ -118,7 +119,7 @@ def server():
 @pytest.fixture
 def context(server):
     store = Store(BindingTopicIndex())
-    brokers = Brokers(server, store, 1)
+    brokers = Brokers(server, store, 1, BrokerPorts(server))
     yield Context(
         kube=server,
         store=store,

@@ -8,6 +8,7 @@ from readonly_operator.assembly.broker_report import BindingStats, BrokerReport,
 from readonly_operator.assembly.brokers import MAX_INSTANCE_LENGTH, Brokers
 from readonly_operator.assembly.lookup_state import LookupState
 from readonly_operator.cluster import fetch
+from readonly_operator.cluster.broker_ports import BrokerPorts
 from readonly_operator.model.lookup import Entry, LookupConfig
 
 from tests.support.played_http import played_http
@@ -105,7 +106,7 @@ def holding(revision, *names, **more):
 
 def test_every_worker_of_every_pod_is_asked(context, monkeypatch, start):
     shared = start()  # the parent process answers 404
-    monkeypatch.setattr("readonly_operator.assembly.brokers.PORT_HTTP", shared.server_port)
+    monkeypatch.setattr("readonly_operator.kube.http_ports.PORT_HTTP", shared.server_port)
     a, b = start(bindings=holding("r1", "a", "b")), start(bindings=holding("r0", "a"))
     c, d = start(bindings=holding("r1", "a")), start(bindings=holding("r1", "a"))
     first, second = context.brokers.ask([pod(a, b), pod(c, d, name="demo-1")])
@@ -149,7 +150,7 @@ def asked(monkeypatch):
     """URLs that were asked of brokers that do not answer."""
     urls = []
 
-    def get_json(url, _):
+    def get_json(url, *_):
         urls.append(url)
         raise fetch.FetchError("no answer in time")
 
@@ -160,7 +161,7 @@ def asked(monkeypatch):
 @pytest.fixture
 def brokers(asked):
     """Queries that each take the whole deadline of 2 s."""
-    made = Brokers(None, None, 2.0, lambda: 2.0 * len(asked))
+    made = Brokers(None, None, 2.0, BrokerPorts(None), lambda: 2.0 * len(asked))
     yield made
     made.close()
 

@@ -141,7 +141,7 @@ def broker(monkeypatch):
     """A broker that has not read its bindings yet."""
     made = SimpleNamespace(address="127.0.0.1", answer={"revision": "r0", "bindings": [], "error": None})
     with played_http(lambda _: (200, made.answer)) as port:
-        monkeypatch.setattr("readonly_operator.assembly.brokers.PORT_HTTP", port)
+        monkeypatch.setattr("readonly_operator.kube.http_ports.PORT_HTTP", port)
         yield made
 
 

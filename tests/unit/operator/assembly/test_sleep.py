@@ -91,7 +91,7 @@ class Broker(BaseHTTPRequestHandler):
 def broker(monkeypatch):
     served = ThreadingHTTPServer(("127.0.0.1", 0), Broker)
     threading.Thread(target=served.serve_forever, daemon=True).start()
-    monkeypatch.setattr("readonly_operator.assembly.brokers.PORT_HTTP", served.server_port)
+    monkeypatch.setattr("readonly_operator.kube.http_ports.PORT_HTTP", served.server_port)
     monkeypatch.setattr(Broker, "idle", 0.0)
     yield Broker
     served.shutdown()

@@ -10,6 +10,7 @@ from readonly_operator.assembly.brokers import Brokers
 from readonly_operator.assembly.context import Context
 from readonly_operator.bindings.conflicts import BindingConflicts, find_conflicts, find_holders
 from readonly_operator.bindings.topic_index import BindingTopicIndex
+from readonly_operator.cluster.broker_ports import BrokerPorts
 from readonly_operator.kube.kinds import BINDING, POOL
 from readonly_operator.kube.names import PoolKey
 from readonly_operator.kube.store import Store
@@ -31,7 +32,8 @@ def store(pool_body):
 def found(store):
     """The conflicts of a pool's bindings; no broker runs that could be asked which topics there are."""
     context = Context(
-        **dict.fromkeys(Context.__dataclass_fields__) | {"store": store, "brokers": Brokers(None, store, 1)}
+        **dict.fromkeys(Context.__dataclass_fields__)
+        | {"store": store, "brokers": Brokers(None, store, 1, BrokerPorts(None))}
     )
 
     def check(pool: str) -> BindingConflicts:

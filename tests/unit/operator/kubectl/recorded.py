@@ -1,12 +1,13 @@
 """Answers of an API server, in the form in which it gives them, and an API that gives nothing else."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from readonly_engine.status.document import encode
 from readonly_operator.kubectl.answers import checked
-from readonly_operator.kubectl.connection import Connection
+from readonly_operator.kubectl.connection import NO_HEADERS, Connection
 
 from tests.support.states import SMALL
 
@@ -154,6 +155,7 @@ class Recorded(Connection):
     Attributes:
         asked: paths of all requests, without queries.
         queries: query of each request.
+        headers: further headers of each request.
     """
 
     def __init__(self, answers: dict[str, Any]) -> None:
@@ -161,11 +163,13 @@ class Recorded(Connection):
         self.answers = answers
         self.asked: list[str] = []
         self.queries: list[dict[str, list[str]]] = []
+        self.headers: list[dict[str, str]] = []
 
-    def get(self, path: str, timeout_s: float = 0.0) -> tuple[int, bytes]:
+    def get(self, path: str, timeout_s: float = 0.0, headers: Mapping[str, str] = NO_HEADERS) -> tuple[int, bytes]:
         parts = urlsplit(path)
         self.asked.append(parts.path)
         self.queries.append(parse_qs(parts.query))
+        self.headers.append(dict(headers))
         answer = self.answers.get(parts.path, (404, {**refused("get", parts.path, 404), "message": "not found"}))
         if isinstance(answer, Exception):
             raise answer

@@ -11,6 +11,7 @@ from readonly_engine.status.document import encode
 from readonly_operator.kube.names import PoolKey
 from readonly_operator.kubectl import command, doctor, next_steps, reading
 from readonly_operator.kubectl.command import main
+from readonly_operator.kubectl.connection import NO_HEADERS
 from readonly_operator.kubectl.document import as_document
 from readonly_operator.kubectl.errors import AnswerError, PluginError
 from readonly_operator.kubectl.reading import Reader
@@ -87,12 +88,12 @@ class Slow(Recorded):
         super().__init__(answers)
         self.wait = wait
 
-    def get(self, path, timeout_s=0.0):
+    def get(self, path, timeout_s=0.0, headers=NO_HEADERS):
         if "/proxy/" in path:
             self.asked.append(path)
             self.wait()
             raise AnswerError("no answer")
-        return super().get(path, timeout_s)
+        return super().get(path, timeout_s, headers)
 
 
 def many_silent(count=40):
@@ -196,12 +197,12 @@ def test_a_signal_that_ends_the_command_leaves_the_connection(monkeypatch, numbe
         def __exit__(self, *_):
             left.append("left")
 
-        def get(self, path, timeout_s=0.0):
+        def get(self, path, timeout_s=0.0, headers=NO_HEADERS):
             # top asks for them in a thread, while its loop waits; the thread may ask again after the command has ended
             if path.startswith(PODS) and not sent:
                 sent.append(number)
                 os.kill(os.getpid(), number)
-            return super().get(path, timeout_s)
+            return super().get(path, timeout_s, headers)
 
     before = signal.getsignal(number)
     monkeypatch.setattr(command, "Connection", Signalled)

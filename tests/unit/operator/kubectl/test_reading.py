@@ -1,6 +1,9 @@
 """What the plugin reads, from recorded answers: all rights, some rights, old objects, lies and bounds."""
 
+import base64
+
 import pytest
+from readonly_engine.status.document import encode
 from readonly_operator.kube.names import PoolKey
 from readonly_operator.kubectl import reading
 from readonly_operator.kubectl.answers import MAX_ITEMS, PAGE_ITEMS, checked, page_items
@@ -252,3 +255,48 @@ def test_a_refusal_is_one_bounded_line():
     with pytest.raises(AnswerError, match="no object of Kubernetes"):
         checked(200, b"[]")
     assert page_items({"items": [1, {"a": 1}]}) == ([{"a": 1}], "")
+
+
+def secured(name):
+    """A broker whose HTTP port has TLS and a token."""
+    made = pod(name)
+    made["spec"]["containers"][0]["readinessProbe"] = {
+        "httpGet": {"path": "/readyz", "port": "http", "scheme": "HTTPS"}
+    }
+    made["spec"]["volumes"] = [
+        {
+            "name": "pulsar-readonly-http-token",
+            "secret": {"secretName": "figures", "items": [{"key": "jwt", "path": "token"}]},
+        }
+    ]
+    return made
+
+
+SECRET = f"/api/v1/namespaces/{NAMESPACE}/secrets/figures"
+
+
+def test_a_port_with_tls_and_a_token_is_read_with_the_token_that_the_user_may_read():
+    answers = well() | {
+        PODS: (200, items(secured("orders-0"), pod("orders-1"))),
+        f"{PODS}/https:orders-0:8080/proxy/status": (200, encode(SMALL)),
+        SECRET: (200, {"kind": "Secret", "data": {"jwt": base64.b64encode(b"abc\n").decode()}}),
+    }
+    api = Recorded(answers)
+    (shown,) = Reader(api, NAMESPACE).snapshot("").pools
+    assert [one.observed[0].status is not None for one in shown.brokers] == [True, True]
+    sent = {path: headers for path, headers in zip(api.asked, api.headers, strict=True) if headers}
+    assert sent == {f"{PODS}/https:orders-0:8080/proxy/status": {"X-Pulsar-Readonly-Token": "abc"}}
+
+
+def test_a_user_who_may_not_read_the_token_is_told_the_right():
+    answers = well() | {
+        PODS: (200, items(secured("orders-0"))),
+        f"{PODS}/https:orders-0:8080/proxy/status": (401, b"this path needs the token"),
+        SECRET: (403, refused("get", "secrets")),
+    }
+    snapshot = Reader(Recorded(answers), NAMESPACE).snapshot("")
+    (right,) = snapshot.missing
+    assert right.command == "kubectl create role get-secrets -n streaming --verb=get --resource=secrets"
+    assert "whose HTTP port needs the token of Secret figures; the role edit of Kubernetes has it" in right.text
+    (shown,) = snapshot.pools
+    assert shown.brokers[0].observed[0].error.endswith("this path needs the token")

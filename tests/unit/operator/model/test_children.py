@@ -14,6 +14,8 @@ from readonly_engine.config import schema
 from readonly_engine.config.reader import make_config, read_config_file
 from readonly_operator.api.pool import Pool
 from readonly_operator.api.reader import ApiSpecError
+from readonly_operator.kube.http_ports import KeyOf, PortAccess, port_access
+from readonly_operator.kube.kinds import SECRET
 from readonly_operator.kube.names import ANNOTATION_RESTARTED_AT, ANNOTATION_TEMPLATE_HASH
 from readonly_operator.model.children import children
 from readonly_operator.model.lookup import Entry, LookupConfig
@@ -86,6 +88,7 @@ EVERYTHING = {
             "loadBalancerSourceRanges": ["10.0.0.0/8"],
         },
     },
+    "http": {"tls": True, "tokenSecretRef": {"name": "figures", "key": "jwt"}, "exposed": True},
     "lookup": {"unbound": "Proxy"},
     "explicitLac": {"management": "Verify", "interval": "200ms"},
     "locality": {"nodeLabels": ["topology.kubernetes.io/region", "topology.kubernetes.io/zone"]},
@@ -146,7 +149,10 @@ EVERYTHING = {
             "annotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::111122223333:role/offload-reader"},
         }
     },
-    "monitoring": {"podMonitor": {"interval": "30s", "labels": {"release": "prometheus"}}},
+    "monitoring": {
+        "podMonitor": {"interval": "30s", "labels": {"release": "prometheus"}},
+        "otlpEndpoint": "http://collector.monitoring:4318",
+    },
     "networkPolicy": {
         "clients": [{"namespaceSelector": {"matchLabels": {"pulsar": "clients"}}}],
         "monitoring": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}],
@@ -403,7 +409,7 @@ def test_an_autoscaler_scales_the_pool_and_its_bounds_hold_at_once(make_pool):
 @pytest.mark.parametrize(
     ("spec", "secrets"),
     [
-        (EVERYTHING, {"reader", "reader-tls", "bookie-ca", "demo-tls", "clients", "s3"}),
+        (EVERYTHING, {"reader", "reader-tls", "bookie-ca", "demo-tls", "clients", "s3", "figures"}),
         (SECURE_STORES, {"zookeeper-tls", "zookeeper-login", "bookie-login"}),
         (OAUTH2, {"oauth2"}),
         (ISSUED, {"demo-listeners-uid-of-d"}),
@@ -421,6 +427,35 @@ def test_nothing_of_a_secret_is_outside_of_its_volume(make_pool, spec, secrets):
             assert named == secrets
         elif one["kind"] != "Certificate":
             assert "secretName" not in str(one)
+
+
+def test_the_ports_of_a_pod_are_read_from_the_pod_alone(make_pool):
+    """While a change rolls, old and new brokers differ."""
+    trust = KeyOf(SECRET, "demo-tls", "ca.crt")
+    for spec, wanted in (
+        ({}, PortAccess()),
+        (EVERYTHING, PortAccess(tls=True, token=KeyOf(SECRET, "figures", "jwt"), trust=trust)),
+        ({**EVERYTHING, "http": {"tls": True}}, PortAccess(tls=True, trust=trust)),
+    ):
+        assert port_access(_template(make_pool(**spec), LookupConfig.of([]))) == wanted
+
+
+def test_prometheus_verifies_the_certificate_and_sends_the_token(make_pool):
+    made = children(make_pool(**EVERYTHING), LookupConfig.of([]), SETTINGS)
+    (endpoint,) = find(made, "PodMonitor")["spec"]["podMetricsEndpoints"]
+    assert endpoint["scheme"] == "https"
+    assert endpoint["tlsConfig"] == {
+        "ca": {"secret": {"name": "demo-tls", "key": "ca.crt"}},
+        "serverName": "demo.team.svc.cluster.local",
+    }
+    assert endpoint["authorization"] == {"type": "Bearer", "credentials": {"name": "figures", "key": "jwt"}}
+
+
+def test_the_service_of_clients_outside_has_no_http_port_unless_the_spec_exposes_it(make_pool):
+    for spec, exposed in ((EVERYTHING, True), ({**EVERYTHING, "http": {}}, False)):
+        service = find(children(make_pool(**spec), LookupConfig.of([]), SETTINGS), "Service")
+        assert service["spec"]["type"] == "NodePort"
+        assert ("http" in {port["name"] for port in service["spec"]["ports"]}) is exposed
 
 
 def test_pods_end_after_brokers_have_left_in_order(make_pool):

@@ -7,12 +7,13 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from readonly_operator.api.pool import Pool
 from readonly_operator.bindings.topic_index import BindingTopicIndex
+from readonly_operator.cluster.broker_ports import BrokerPorts, Endpoint
 from readonly_operator.cluster.explicit_lac import probe
-from readonly_operator.cluster.explicit_lac import prober as prober_module
 from readonly_operator.cluster.explicit_lac.probe import MAX_PROBED_BROKERS, Probe
 from readonly_operator.cluster.explicit_lac.prober import ProbeController
 from readonly_operator.cluster.fetch import ANONYMOUS, FetchError
 from readonly_operator.cluster.source import SourceReport
+from readonly_operator.kube import http_ports
 from readonly_operator.kube.kinds import POD, POOL
 from readonly_operator.kube.names import LABEL_POOL, PoolKey
 from readonly_operator.kube.store import Store
@@ -62,7 +63,7 @@ def cluster(monkeypatch):
     made = Cluster()
     with played_http(made.answer) as port:
         made.broker = f"127.0.0.1:{port}"
-        monkeypatch.setattr(prober_module, "PORT_HTTP", port)
+        monkeypatch.setattr(http_ports, "PORT_HTTP", port)
         yield made
 
 
@@ -80,7 +81,7 @@ def body(cluster, pool_body):
 def run(cluster, body):
     def do(topic="", interval=10):
         made = Probe(topic, Pool.load(body()).source, ((cluster.broker, interval),))
-        return made.run(cluster.broker, ANONYMOUS, threading.Event())
+        return made.run(Endpoint(f"http://{cluster.broker}"), ANONYMOUS, threading.Event())
 
     return do
 
@@ -148,7 +149,7 @@ def store():
 @pytest.fixture
 def prober(store, sources):
     told = []
-    made = ProbeController(store, sources, told.append, lambda _: ANONYMOUS, threading.Event())
+    made = ProbeController(store, sources, told.append, lambda _: ANONYMOUS, threading.Event(), BrokerPorts(None))
     made.told = told
     return made
 
@@ -192,7 +193,7 @@ def test_a_pool_that_names_a_topic_is_tried_for_on_that(cluster, store, body, pr
 
 
 def test_a_pod_of_several_workers_is_asked_at_a_worker(monkeypatch, cluster, store, body, prober):
-    monkeypatch.setattr(prober_module, "PORT_HTTP", 1)  # the parent process knows no topic
+    monkeypatch.setattr(http_ports, "PORT_HTTP", 1)  # the parent process knows no topic
     ports = [{"name": "http", "containerPort": 1}, {"name": "http-0", "containerPort": int(cluster.broker[10:])}]
     store.put(POOL, body(probeTopic=TOPIC))
     broker_of(store, "demo", containers=[{"name": "broker", "ports": ports}])
@@ -222,7 +223,7 @@ def test_a_pool_without_credentials_says_so(store, sources, body):
     def refuse(_):
         raise FetchError("Secret admin has no key token")
 
-    prober = ProbeController(store, sources, lambda _: None, refuse, threading.Event())
+    prober = ProbeController(store, sources, lambda _: None, refuse, threading.Event(), BrokerPorts(None))
     store.put(POOL, body())
     broker_of(store, "demo")
     prober.sync()
