@@ -18,6 +18,9 @@ _NEEDED: Final = ("cpu", "cpuset", "memory", "pids")
 _LEAF: Final = "init"
 """Cgroup of a container's own processes. Docker in Docker and kind use the same name."""
 _PASSES: Final = 10
+_WEIGHTS: Final = {"cpu.shares": "10240", "cpu.weight": "1000"}
+"""Weights of v1 and v2: those of ten processes. A new cgroup has that of one, so that on a busy machine all pods together would
+wait for the CPU until the source Pulsar misses its deadlines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +58,15 @@ class Cgroup:
             for folder in (self.root / self.name, self.root / self.name / child):
                 _delegate(folder.parent)
                 folder.mkdir(exist_ok=True)
+                _weigh(folder)
             return
         for hierarchy in self.root.iterdir():
             if not hierarchy.is_dir() or hierarchy.is_symlink() or hierarchy.name == "unified":
                 continue
             folder = hierarchy / self.name / child
             folder.mkdir(parents=True, exist_ok=True)
+            for part in (folder.parent, folder):
+                _weigh(part)
             if hierarchy.name == "cpuset":  # a new cpuset has no CPUs and memory nodes, and then no process can join it
                 for part in (folder.parent, folder):
                     for setting in ("cpuset.cpus", "cpuset.mems"):
@@ -103,6 +109,12 @@ def check_cgroups(root: Path = ROOT) -> None:
             f"kube: root may not make cgroups in {probe.parent}: {error.strerror}",
             "run the container with --privileged, which makes /sys/fs/cgroup writable",
         ) from error
+
+
+def _weigh(folder: Path) -> None:
+    for name, weight in _WEIGHTS.items():
+        if (folder / name).exists():
+            (folder / name).write_text(weight)
 
 
 def _is_v2(root: Path) -> bool:

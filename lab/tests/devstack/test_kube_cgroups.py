@@ -49,6 +49,15 @@ def test_v1_has_a_cgroup_in_each_hierarchy_and_all_cpus_in_a_cpuset(tmp_path: Pa
     assert (tmp_path / "cpuset" / "all" / "node1" / "cpuset.mems").read_text() == "0\n"
 
 
+@pytest.mark.parametrize(
+    ("files", "name", "weight"), [(V1, "cpu/all/{}cpu.shares", "10240"), (MACHINE, "all/{}cpu.weight", "1000")]
+)
+def test_pods_have_the_weight_of_several_processes(tmp_path: Path, files, name: str, weight: str) -> None:
+    given = {name.format(node): "1" for node in ("", "node1/")}
+    Cgroup("all", make(tmp_path, {**files, **given, "all/node1/cgroup.controllers": ""})).make("node1")
+    assert [(tmp_path / one).read_text() for one in given] == [weight] * 2
+
+
 @pytest.mark.parametrize(("files", "top"), [(MACHINE, "all"), (V1, "memory/all")])
 def test_pids_are_those_of_all_descendants_and_of_this_pid_namespace(tmp_path: Path, files, top: str) -> None:
     procs = {"cgroup.procs": "", "node1/cgroup.procs": "0\n12\n", "node1/a/b/cgroup.procs": "7\n0\n"}
