@@ -6,13 +6,10 @@ from readonly_engine.wire.bit_set import words_of
 from readonly_engine.wire.commands import NO_EPOCH, encode_message_frame
 from readonly_engine.wire.entry_view import EntryView, encode_views
 from readonly_engine.wire.errors import MalformedFrameError
-from readonly_engine.wire.message import decode_metadata, publish_time
-from readonly_engine.wire.sticky_key import NO_KEY, key_hash, sticky_key
+from readonly_engine.wire.message import publish_time
 
 _FRAMES_KEPT = 4
 """Frames for this many keys (consumer id, epoch, exposed) are kept: most connections have one consumer, and it has id 0."""
-
-_NO_HASH = -1
 
 
 class TopicEntry(EntryView):
@@ -24,17 +21,6 @@ class TopicEntry(EntryView):
     def in_transaction(self) -> bool:
         """Whether it was published in a transaction, which may be open or aborted."""
         return self.txn is not None and not self.marker
-
-    @property
-    def sticky_hash(self) -> int:
-        """The hash of its key for Key_Shared, 31 bits."""
-        if self._sticky_hash == _NO_HASH:
-            try:
-                key = sticky_key(decode_metadata(self.payload))
-            except MalformedFrameError:
-                key = NO_KEY
-            self._sticky_hash = key_hash(key)
-        return self._sticky_hash
 
     @property
     def timestamp(self) -> int:

@@ -7,12 +7,11 @@
 
 #include "_message.h"
 #include "_splice.h"
+#include "_sticky.h"
 #include "_stored.h"
 #include "_tuples.h"
 #include "_verify.h"
 #include "_wire.h"
-
-enum { NO_HASH = -1 };
 
 typedef struct {
     PyTypeObject *entry_type;
@@ -20,6 +19,7 @@ typedef struct {
     PyTypeObject *view_type;
     PyTypeObject *splice_type;
     PyObject *parse_stored;
+    PyObject *stored_hash;
     PyObject *last_readable; /* name of an attribute */
 } State;
 
@@ -264,7 +264,7 @@ static PyObject *view_new(PyTypeObject *type, PyObject *args, PyObject *keywords
            Untracked, a million of them in a cache cost the garbage collector nothing. */
         PyObject_GC_UnTrack(view);
     }
-    view->sticky_hash = NO_HASH;
+    view->sticky_hash = UNKNOWN_HASH;
     view->stored = Py_NewRef(PyTuple_GET_ITEM(entry, 4));
     view->ledger_id = PyLong_AsLongLong(PyTuple_GET_ITEM(entry, 0));
     view->entry_id = PyLong_AsLongLong(PyTuple_GET_ITEM(entry, 1));
@@ -324,11 +324,39 @@ static PyObject *view_size(PyObject *self, void *Py_UNUSED(closure)) {
     return PyLong_FromSsize_t(PyBytes_GET_SIZE(((View *)self)->stored));
 }
 
+/* Return the hash of the key of a view, 31 bits; -1 with an error. */
+static int hash_of(State *state, View *view) {
+    if (view->sticky_hash == UNKNOWN_HASH) {
+        view->sticky_hash =
+            sticky_hash_of((const uint8_t *)PyBytes_AS_STRING(view->stored), (size_t)PyBytes_GET_SIZE(view->stored));
+    }
+    if (view->sticky_hash == UNKNOWN_HASH) {
+        PyObject *found = PyObject_CallOneArg(state->stored_hash, view->stored);
+        long hash = found == NULL ? -1 : PyLong_AsLong(found);
+        Py_XDECREF(found);
+        if (hash < 0 || hash > INT32_MAX) {
+            if (!PyErr_Occurred()) {
+                PyErr_SetString(PyExc_ValueError, "stored_hash returned no hash of 31 bits");
+            }
+            return -1;
+        }
+        view->sticky_hash = (int)hash;
+    }
+    return view->sticky_hash;
+}
+
+static PyObject *view_sticky_hash(PyObject *self, void *Py_UNUSED(closure)) {
+    State *state = state_of(self);
+    int hash = state == NULL ? -1 : hash_of(state, (View *)self);
+    return hash < 0 ? NULL : PyLong_FromLong(hash);
+}
+
 static PyGetSetDef view_properties[] = {
     {"position", view_position, NULL, NULL, NULL},
     {"payload", view_payload, NULL, NULL, NULL},
     {"prefix", view_prefix, NULL, NULL, NULL},
     {"size", view_size, NULL, NULL, NULL},
+    {"sticky_hash", view_sticky_hash, NULL, NULL, NULL},
     {0},
 };
 
@@ -343,7 +371,6 @@ static PyMemberDef view_members[] = {
     {"marker", T_BOOL, offsetof(View, marker), READONLY, NULL},
     {"aborts", T_BOOL, offsetof(View, aborts), READONLY, NULL},
     {"_frames", T_OBJECT, offsetof(View, frames), 0, NULL},
-    {"_sticky_hash", T_INT, offsetof(View, sticky_hash), 0, NULL},
     {0},
 };
 
@@ -446,6 +473,33 @@ static PyObject *summarize(PyObject *self, PyObject *views) {
     return Py_BuildValue("(LnNN)", messages, size, PyBool_FromLong(plain), PyBool_FromLong(loose));
 }
 
+/* See pure_views_of_slots in wire/entry_view.py. */
+static PyObject *views_of_slots(PyObject *self, PyObject *args) {
+    PyObject *views, *slots;
+    if (!PyArg_ParseTuple(args, "OS:views_of_slots", &views, &slots)) {
+        return NULL;
+    }
+    Py_ssize_t count = PyBytes_GET_SIZE(slots) * 8;
+    if (count < 2 || count > INT32_MAX) {
+        PyErr_SetString(PyExc_ValueError, "slots: too few, or too many");
+        return NULL;
+    }
+    State *state = PyModule_GetState(self);
+    PyObject *sequence = sequence_of_views(state, views);
+    PyObject *chosen = sequence == NULL ? NULL : PyList_New(0);
+    const uint8_t *bits = (const uint8_t *)PyBytes_AS_STRING(slots);
+    for (Py_ssize_t i = 0; chosen != NULL && i < PyTuple_GET_SIZE(sequence); i++) {
+        PyObject *view = PyTuple_GET_ITEM(sequence, i);
+        int hash = hash_of(state, (View *)view);
+        int slot = hash < 0 ? 0 : hash % (int)(count - 1) + 1;
+        if (hash < 0 || (bits[slot >> 3] >> (slot & 7) & 1 && PyList_Append(chosen, view) < 0)) {
+            Py_CLEAR(chosen);
+        }
+    }
+    Py_XDECREF(sequence);
+    return chosen;
+}
+
 /* ---- The module ---- */
 
 static int set_up(PyObject *self) {
@@ -462,7 +516,10 @@ static int set_up(PyObject *self) {
     PyObject *source = PyImport_ImportModule("readonly_engine.wire.message");
     state->parse_stored = source == NULL ? NULL : PyObject_GetAttrString(source, "parse_stored");
     Py_XDECREF(source);
-    if (state->parse_stored == NULL) {
+    source = PyImport_ImportModule("readonly_engine.wire.sticky_key");
+    state->stored_hash = source == NULL ? NULL : PyObject_GetAttrString(source, "stored_hash");
+    Py_XDECREF(source);
+    if (state->parse_stored == NULL || state->stored_hash == NULL) {
         return -1;
     }
     state->last_readable = PyUnicode_InternFromString("last_readable");
@@ -481,6 +538,7 @@ static int traverse(PyObject *self, visitproc visit, void *arg) {
     Py_VISIT(state->view_type);
     Py_VISIT(state->splice_type);
     Py_VISIT(state->parse_stored);
+    Py_VISIT(state->stored_hash);
     return 0;
 }
 
@@ -491,6 +549,7 @@ static int clear(PyObject *self) {
     Py_CLEAR(state->view_type);
     Py_CLEAR(state->splice_type);
     Py_CLEAR(state->parse_stored);
+    Py_CLEAR(state->stored_hash);
     Py_CLEAR(state->last_readable);
     return 0;
 }
@@ -501,6 +560,7 @@ static PyMethodDef functions[] = {
     {"decode_entry", decode_entry, METH_VARARGS, "An entry; None if it is damaged or rare."},
     {"decode_pushed", decode_pushed, METH_VARARGS, "Writes, and handlers with entries, of MESSAGEs, and the bytes that these take."},
     {"encode_views", encode_views, METH_VARARGS, "MESSAGE frames, one after another."},
+    {"views_of_slots", views_of_slots, METH_VARARGS, "The views whose keys are in a set of slots."},
     {"summarize", summarize, METH_O, "Messages and bytes of views, and whether all are plain, and loose."},
     {0},
 };

@@ -8,6 +8,7 @@ from readonly_engine.wire.position import Position
 from readonly_engine.wire.splice import ReadableLedger
 
 _Handler = TypeVar("_Handler")
+_View = TypeVar("_View", bound=EntryView)
 
 class EntryView:
     ledger_id: int
@@ -17,6 +18,7 @@ class EntryView:
     payload: bytes
     prefix: bytes
     size: int
+    sticky_hash: int
     messages: int
     marker: bool
     deliver_at: int
@@ -24,7 +26,6 @@ class EntryView:
     aborts: bool
     chunk: tuple[str, int, int] | None
     _frames: dict[tuple[int, int, bool], bytes] | None
-    _sticky_hash: int
     def __new__(cls, entry: Entry) -> Self: ...
 
 class Splice:
@@ -68,4 +69,5 @@ def encode_views(
     redelivery_count: int = 0,
     exposed: bool = False,
 ) -> bytes: ...
+def views_of_slots(views: Sequence[_View], slots: bytes) -> list[_View]: ...
 def summarize(views: Sequence[EntryView]) -> tuple[int, int, bool, bool]: ...

@@ -19,8 +19,11 @@ enum {
     SEQUENCE_ID = 2,
     PUBLISH_TIME = 3,
     PROPERTIES = 4,
+    PARTITION_KEY = 6,
     NUM_MESSAGES_IN_BATCH = 11,
     ENCRYPTION_KEYS = 13,
+    PARTITION_KEY_B64_ENCODED = 17,
+    ORDERING_KEY = 18,
     DELIVER_AT_TIME = 19,
     MARKER_TYPE = 20,
     TXNID_LEAST_BITS = 22,
@@ -30,7 +33,17 @@ enum {
 };
 
 typedef struct {
+    const uint8_t *begin;
+    size_t size;
+} Bytes;
+
+typedef struct {
     size_t start; /* of the bytes for consumers */
+    Bytes producer_name;
+    Bytes partition_key;
+    Bytes ordering_key;
+    int64_t sequence_id;
+    bool key_is_base64;
     int32_t messages;
     int32_t marker_type;
     int64_t deliver_at;
@@ -102,6 +115,13 @@ static bool parse_metadata(const uint8_t *at, const uint8_t *end, Found *found) 
         if (field.type == BYTES) {
             switch (field.number) {
             case PRODUCER_NAME:
+                found->producer_name = (Bytes){field.begin, (size_t)field.value};
+                break;
+            case PARTITION_KEY:
+                found->partition_key = (Bytes){field.begin, (size_t)field.value};
+                break;
+            case ORDERING_KEY:
+                found->ordering_key = (Bytes){field.begin, (size_t)field.value};
                 break;
             case PROPERTIES:
                 if (!fields_are_sound(field.begin, field.begin + field.value)) {
@@ -117,7 +137,12 @@ static bool parse_metadata(const uint8_t *at, const uint8_t *end, Found *found) 
         } else if (field.type == VARINT) {
             switch (field.number) {
             case SEQUENCE_ID:
+                found->sequence_id = (int64_t)field.value;
+                break;
             case PUBLISH_TIME:
+                break;
+            case PARTITION_KEY_B64_ENCODED:
+                found->key_is_base64 = field.value != 0;
                 break;
             case NUM_MESSAGES_IN_BATCH:
                 found->messages = (int32_t)(uint32_t)field.value;

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from readonly_engine import native
 from readonly_engine.wire.commands import encode_message_frame
 from readonly_engine.wire.message import parse_stored
 from readonly_engine.wire.position import Position
+from readonly_engine.wire.sticky_key import stored_hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from readonly_engine.wire.entry import Entry
-
-_NO_HASH = -1
 
 
 class PureEntryView:
@@ -62,13 +61,20 @@ class PureEntryView:
         parsed = parse_stored(self.stored)
         self.payload, self.messages, self.marker, self.deliver_at, self.txn, self.aborts, self.chunk = parsed
         self.size = len(self.stored)
-        self._sticky_hash = _NO_HASH
+        self._sticky_hash: int | None = None
         self._frames: dict[tuple[int, int, bool], bytes] | None = None
 
     @property
     def prefix(self) -> bytes:
         """The owner's own metadata before the payload; usually empty."""
         return self.stored[: self.size - len(self.payload)]
+
+    @property
+    def sticky_hash(self) -> int:
+        """The hash of its key for Key_Shared, 31 bits."""
+        if self._sticky_hash is None:
+            self._sticky_hash = stored_hash(self.stored)
+        return self._sticky_hash
 
 
 def pure_encode_views(
@@ -119,12 +125,33 @@ def pure_summarize(views: Sequence[PureEntryView]) -> tuple[int, int, bool, bool
     )
 
 
+_V = TypeVar("_V", bound=PureEntryView)
+
+
+def pure_views_of_slots(views: Sequence[_V], slots: bytes) -> list[_V]:
+    """Return the entries whose keys are in a set of slots.
+
+    Args:
+        views: the entries.
+        slots: the slots as bits, lowest first. A key's slot is its hash, modulo the number of slots but the first one, plus 1.
+    """
+    count = len(slots) * 8 - 1
+    return [view for view in views if _has(slots, view.sticky_hash % count + 1)]
+
+
+def _has(slots: bytes, slot: int) -> int:
+    return slots[slot >> 3] >> (slot & 7) & 1
+
+
 _native = native.load("readonly_engine.wire._entries")
 
 if TYPE_CHECKING or _native is None:  # noqa: SIM108 - a variable is no base class to a type checker
     EntryView = PureEntryView
 else:
     EntryView = _native.EntryView
+
+
+_W = TypeVar("_W", bound=EntryView)
 
 
 class _EncodeViews(Protocol):
@@ -147,3 +174,11 @@ summarize: Final[Callable[[Sequence[EntryView]], tuple[int, int, bool, bool]]] =
     pure_summarize if _native is None else _native.summarize
 )
 """As `pure_summarize`."""
+
+
+class _ViewsOfSlots(Protocol):
+    def __call__(self, views: Sequence[_W], slots: bytes, /) -> list[_W]: ...
+
+
+views_of_slots: Final[_ViewsOfSlots] = pure_views_of_slots if _native is None else _native.views_of_slots
+"""As `pure_views_of_slots`."""

@@ -7,6 +7,9 @@ import binascii
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from readonly_engine.wire.errors import MalformedFrameError
+from readonly_engine.wire.message import decode_metadata, without_entry_metadata
+
 if TYPE_CHECKING:
     from readonly_engine.wire.message_pb2 import MessageMetadata
 
@@ -53,6 +56,14 @@ def murmur3_32(data: bytes) -> int:
 def key_hash(key: bytes) -> int:
     """Return Pulsar's hash of a key, 31 bits."""
     return murmur3_32(key) & 0x7FFFFFFF
+
+
+def stored_hash(stored: bytes) -> int:
+    """Return the hash of the key of a stored entry, 31 bits; that of NO_KEY if no Pulsar producer wrote the entry."""
+    try:
+        return key_hash(sticky_key(decode_metadata(without_entry_metadata(stored))))
+    except MalformedFrameError:
+        return key_hash(NO_KEY)
 
 
 def _mix(word: int) -> int:

@@ -10,6 +10,7 @@ from readonly_engine.broker.dispatch.key_selectors import RANGE, RING_POINTS
 from readonly_engine.broker.dispatch.key_shared import DEFAULT_LOOK_AHEAD, KeySharedDispatcher, LookAhead
 from readonly_engine.broker.dispatch.leased import NOWHERE
 from readonly_engine.broker.dispatch.multiple import DEFAULT_LIMITS, UnackedLimits
+from readonly_engine.wire.entry_view import views_of_slots
 from readonly_engine.wire.sticky_key import key_hash
 
 if TYPE_CHECKING:
@@ -200,7 +201,7 @@ class LeasedKeyDispatcher(KeySharedDispatcher):
     # Dispatch
 
     def dispatch(self, entries: Iterable[TopicEntry], now: int) -> list[Delivery]:
-        """Dispatch entries; see Dispatcher."""
+        """Dispatch entries; see Dispatcher. New ones of other brokers are passed over, in C."""
         found = list(entries)
         following = self._next
         if found and found[0].position != following:  # waiting entries, which may be after those to read again
@@ -209,9 +210,16 @@ class LeasedKeyDispatcher(KeySharedDispatcher):
                 return super().dispatch(found, now)
             finally:
                 self._next = following
-        deliveries = super().dispatch(found, now)
+        deliveries = self._dispatch_own(found, now)
         if self._next >= self._read_before:
             self._gained = _bitmap(0)
+        return deliveries
+
+    def _dispatch_own(self, found: list[TopicEntry], now: int) -> list[Delivery]:
+        own = views_of_slots(found, self._served)
+        deliveries = super().dispatch(own, now)
+        if found and (not own or self._next > own[-1].position):
+            self._next = self._chain.after(found[-1].position)
         return deliveries
 
     def _dispatch_new(self, entry: TopicEntry, now: int, deliveries: list[Delivery]) -> bool:

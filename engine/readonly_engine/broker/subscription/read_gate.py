@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from readonly_engine.wire.entry_view import summarize
+
 if TYPE_CHECKING:
     from readonly_engine.broker.dispatch.cursor import CursorReplica
     from readonly_engine.topic.chain import LedgerChain
@@ -52,7 +54,8 @@ class TransactionReadGate:
         If entries do not show their transactions, the owner decides.
         """
         if self._start is None:
-            self._start = next((entry.position for entry in entries if entry.in_transaction), None)
+            if not summarize(entries)[2]:
+                self._start = next((entry.position for entry in entries if entry.in_transaction), None)
             if self._start is None:
                 return self._transactions.permitted(entries)
         index = self._transactions.index(self._start)

@@ -12,10 +12,11 @@ from readonly_engine import native
 from readonly_engine.wire.bookie import decode_reply
 from readonly_engine.wire.commands import NO_EPOCH, encode_message_frame
 from readonly_engine.wire.entry import Entry
-from readonly_engine.wire.entry_view import PureEntryView, pure_encode_views, pure_summarize
+from readonly_engine.wire.entry_view import PureEntryView, pure_encode_views, pure_summarize, pure_views_of_slots
 from readonly_engine.wire.message import parse_stored
 from readonly_engine.wire.message_pb2 import BrokerEntryMetadata, MarkerType, MessageMetadata
 from readonly_engine.wire.position import Position
+from readonly_engine.wire.sticky_key import NO_KEY, key_hash, sticky_key
 
 from tests.support.examples import examples
 
@@ -30,6 +31,7 @@ TOLD = (
     "payload",
     "prefix",
     "size",
+    "sticky_hash",
     "messages",
     "marker",
     "deliver_at",
@@ -43,6 +45,7 @@ class InPython:
     EntryView = PureEntryView
     encode_views = staticmethod(pure_encode_views)
     summarize = staticmethod(pure_summarize)
+    views_of_slots = staticmethod(pure_views_of_slots)
 
 
 BOTH = pytest.mark.parametrize("way", [InPython, pytest.param(IN_C, marks=NEEDS_C)], ids=["python", "c"])
@@ -209,6 +212,42 @@ def test_a_summary(way):
     assert way.summarize([way.EntryView(entry(stored(part))), plain[0]])[2:] == (True, False)
 
 
+KEYS = (
+    {"partition_key": ""},
+    {"partition_key": "k"},
+    {"partition_key": "\u00e9tage"},
+    {"partition_key": "a2V5", "partition_key_b64_encoded": True},
+    {"partition_key": "no base64", "partition_key_b64_encoded": True},
+    {"partition_key": "a2V5", "partition_key_b64_encoded": False},
+    {"ordering_key": b"\xff\x00" * 9, "partition_key": "k"},
+    {"ordering_key": b""},
+    {"producer_name": "n" * 199},
+    {"producer_name": "n" * 201},
+    {"sequence_id": (1 << 63) - 1},
+    {"sequence_id": -(1 << 63)},
+    {"uuid": "u", "chunk_id": 0, "num_chunks_from_msg": 2, "total_chunk_msg_size": 9, "partition_key": "k"},
+)
+
+
+@BOTH
+def test_the_key_of_each_form_has_its_hash_and_its_slot(way):
+    forms = [MessageMetadata(**(PRODUCED | fields)) for fields in KEYS]
+    views = [
+        way.EntryView(entry(stored(metadata, broker=broker), 7, number))
+        for broker in (None, BrokerEntryMetadata(index=1))
+        for number, metadata in enumerate(forms)
+    ]
+    hashes = [key_hash(sticky_key(metadata)) for metadata in forms] * 2
+    assert [view.sticky_hash for view in views] == hashes
+    strange = way.EntryView(entry(b"strange"))
+    assert strange.sticky_hash == key_hash(NO_KEY)
+    slots = bytes([0b10010110] * 8192)
+    held = [view for view, hash_ in zip(views, hashes, strict=True) if (hash_ % 65535 + 1) % 8 in {1, 2, 4, 7}]
+    assert 0 < len(held) < len(views)
+    assert way.views_of_slots(tuple(views), slots) == held
+    assert way.views_of_slots([], slots) == way.views_of_slots(views, bytes(8192)) == []
+
+
 @BOTH
 def test_a_kind_of_its_own_can_be_made_of_it(way):
     class Mine(way.EntryView):
@@ -216,9 +255,9 @@ def test_a_kind_of_its_own_can_be_made_of_it(way):
 
     one = Mine(entry(stored(MessageMetadata(**PRODUCED))))
     assert type(one) is Mine
-    assert (one._frames, one._sticky_hash) == (None, -1)
-    one._frames, one._sticky_hash = {}, 5
-    assert (one._frames, one._sticky_hash) == ({}, 5)
+    assert one._frames is None
+    one._frames = {}
+    assert one._frames == {}
     with pytest.raises(AttributeError):
         one.strange = 1
 
@@ -242,6 +281,10 @@ def test_c_takes_nothing_but_entries(wrong):
         IN_C.encode_views([object()], 0, -1, -1)
     with pytest.raises(TypeError):
         IN_C.summarize(5)
+    with pytest.raises(TypeError):
+        IN_C.views_of_slots([object()], bytes(8))
+    with pytest.raises(ValueError, match="slots"):
+        IN_C.views_of_slots([], b"")
 
 
 @NEEDS_C
