@@ -57,6 +57,8 @@ class LacFollower:
         advanced: called with the LAC and the entries of a reply. Entries may be beyond the LAC, and the LAC may be unchanged.
         ask_owner: asks the topic's owner broker for its last entry, and confirms it here.
         pause: seconds without need for new entries; those of the meantime are requested together.
+        wants_entries: whether entries are needed, and not only the LAC. If not, polls stay at a high rate, at the same pace: the
+            reply to each has the LAC, and one entry.
     """
 
     def __init__(
@@ -65,11 +67,13 @@ class LacFollower:
         advanced: Callable[[int, Sequence[Entry]], None],
         ask_owner: Callable[[], Awaitable[None]],
         pause: Callable[[], float] = lambda: 0.0,
+        wants_entries: Callable[[], bool] = lambda: True,
     ) -> None:
         self._ledger = ledger
         self._advanced = advanced
         self._ask_owner = ask_owner
         self._pause = pause
+        self._wants_entries = wants_entries
         self._loop = asyncio.get_running_loop()
         self._ensemble: tuple[str, ...] = ()
         self._poll_target: PollTarget | None = None
@@ -221,7 +225,7 @@ class LacFollower:
         if self._poll_target is not None:
             now = self._loop.time()
             self._poll_target.switch_to_best(self._ledger.best_first, now)
-            flows = self._arrival_rate.quick(now)
+            flows = self._arrival_rate.quick(now) and self._wants_entries()
             if flows and await self._read_tail_batch(bookie_id, polls):
                 return
         previous, wait_s = polls.next(self.lac)

@@ -17,6 +17,7 @@ from readonly_engine.topic.chain import LedgerChain
 from readonly_engine.topic.cursors import read_cursor
 from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.position import Position
+from readonly_engine.topic.view import Follow
 from readonly_engine.wire.compacted import decode_compacted
 from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.errors import WireError
@@ -212,8 +213,11 @@ class CompactedLog:
         del position
         return False
 
-    def listen(self, listener: Callable[[], None], *, latency_tolerant: bool = False) -> None:
-        """Call `listener` when more may be readable."""
+    def listen(
+        self, listener: Callable[[], None], *, latency_tolerant: bool = False, follow: Follow = Follow.ENTRIES
+    ) -> None:
+        """Call `listener` when more may be readable. It gets entries, whatever it needs: such reads are never split."""
+        del follow
         self._listeners.add(listener)
         self._log.listen(listener, latency_tolerant=latency_tolerant)
 
@@ -222,9 +226,9 @@ class CompactedLog:
         self._listeners.discard(listener)
         self._log.unlisten(listener)
 
-    def confirm(self, position: Position) -> None:
-        """Confirm an entry, according to the owner broker."""
-        self._log.confirm(position)
+    def confirm(self, position: Position, *, counted: bool = True) -> None:
+        """As TopicLog.confirm."""
+        self._log.confirm(position, counted=counted)
 
     async def reload(self) -> None:
         """Read the topic's list of ledgers now.
@@ -254,12 +258,13 @@ class CompactedLog:
             self._remember(Position(entry.position.ledger_id, entry.position.entry_id + 1), index)
         return found
 
-    async def read(self, first: Position, count: int) -> list[TopicEntry]:
-        """Read the next entries from a position on: at least one if there is one, at most `count`.
+    async def read(self, first: Position, count: int, *, exact: bool = False) -> list[TopicEntry]:
+        """Read the next entries from a position on: at least one if there is one, at most `count`. It never is `exact`.
 
         Raises:
             BookKeeperError: they cannot be read now.
         """
+        del exact
         if self.chain.outdated:
             return []
         if not self.chain.kept(first):

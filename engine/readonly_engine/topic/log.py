@@ -20,6 +20,7 @@ from readonly_engine.topic.sources import LedgerSources
 from readonly_engine.topic.tail_batch import TailBatch
 from readonly_engine.topic.tail_notifier import TailNotifier
 from readonly_engine.topic.tail_polls import TailPolls
+from readonly_engine.topic.view import Follow
 from readonly_engine.waiting import await_shared
 from readonly_engine.wire.entry_view import summarize
 
@@ -64,6 +65,8 @@ class TopicLog:
         topic: as above.
         chain: as above.
         owner_end: how far the owner counts the entries.
+        followed: what the listeners need of the tail.
+        on_followed: called after a change of `followed`.
     """
 
     def __init__(
@@ -93,6 +96,8 @@ class TopicLog:
         self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._notifier = TailNotifier(str(topic), self.chain, self.read)
         self._splice: Lag | None = None
+        self.followed = Follow.ENTRIES
+        self.on_followed: Callable[[], None] = lambda: None
         self._watch = cluster.watch_topic(topic, self._topic_changed)
 
     # Following the topic
@@ -140,15 +145,19 @@ class TopicLog:
             watch.stop()
         self._reads.cancel()
 
-    def listen(self, listener: Callable[[], None], *, latency_tolerant: bool = False) -> None:
+    def listen(
+        self, listener: Callable[[], None], *, latency_tolerant: bool = False, follow: Follow = Follow.ENTRIES
+    ) -> None:
         """Call `listener` when more may be readable, or after the removal of ledgers.
 
         Args:
             listener: the callback.
             latency_tolerant: whether a delay of some 10 ms is acceptable while entries arrive (PAUSE_S).
+            follow: what it needs; a later call replaces it.
         """
         self._end_splice()
-        self._notifier.listen(listener, latency_tolerant=latency_tolerant)
+        self._notifier.listen(listener, latency_tolerant=latency_tolerant, follow=follow)
+        self._follow()
 
     def limit_dispatches(self, limit: DispatchLimit) -> None:
         """From now on, hold new entries for the owner's answer while `limit` is active. Entries can still be read."""
@@ -159,6 +168,15 @@ class TopicLog:
         """Remove a listener."""
         self._end_splice()
         self._notifier.unlisten(listener)
+        self._follow()
+
+    def _follow(self) -> None:
+        """Follow what the listeners need of the tail."""
+        follow = self._notifier.follow
+        if follow != self.followed:
+            self.followed = follow
+            self._polls.set_needed(needed=follow > Follow.LEDGERS)
+            self.on_followed()
 
     @property
     def latest_batch(self) -> TailBatch | None:
@@ -182,15 +200,21 @@ class TopicLog:
         """The last readable entry; None without one."""
         return self.chain.limit
 
-    def confirm(self, position: Position) -> None:
-        """Confirm an entry according to the owner broker, which may be ahead of the bookies."""
+    def confirm(self, position: Position, *, counted: bool = True) -> None:
+        """Confirm an entry according to the owner broker, which may be ahead of the bookies, or to another broker.
+
+        Args:
+            position: the entry.
+            counted: whether the owner is known to count it. The LAC that another broker has read may be ahead of the owner.
+        """
         if self._splice is not None:
             # A client may ask for the last message again and again.
             if self.chain.readable(position):
                 self._splice.flush()
             else:
                 self._splice.end()
-        self.owner_end.confirm(position)
+        if counted:
+            self.owner_end.confirm(position)
         tail = self._tails.get(position.ledger_id)
         if tail is not None:
             tail.confirm(position.entry_id)
@@ -343,7 +367,11 @@ class TopicLog:
             self._tails[ledger_id].update()
         else:
             tail = LacFollower(
-                reader, partial(self._lac_advanced, ledger_id), self._ask_owner, lambda: self._notifier.pause
+                reader,
+                partial(self._lac_advanced, ledger_id),
+                self._ask_owner,
+                lambda: self._notifier.pause,
+                lambda: self.followed is Follow.ENTRIES,
             )
             self._polls.follow(ledger_id, tail)
         if not self._opened.done():
@@ -351,9 +379,9 @@ class TopicLog:
         self._notifier.on_limit_changed(at_once=True)
 
     def _lac_advanced(self, ledger_id: int, lac: int, entries: Sequence[Entry]) -> None:
-        if entries:
+        if entries and (self.followed is Follow.ENTRIES or entries[0].entry_id == lac):
             self._notifier.on_entries(self._cache.put_all([TopicEntry(entry) for entry in entries]))
-        if self.chain.lac_advanced(ledger_id, lac):
+        if self.chain.lac_advanced(ledger_id, lac) and self.followed > Follow.LEDGERS:
             self._notifier.on_limit_changed()
 
     async def _ask_owner(self) -> None:
@@ -388,10 +416,10 @@ class TopicLog:
             return found[: 1 + sum(1 for _ in takewhile(MAX_CACHED_BYTES.__gt__, sizes))]
         return found
 
-    async def read(self, first: Position, count: int) -> list[TopicEntry]:
+    async def read(self, first: Position, count: int, *, exact: bool = False) -> list[TopicEntry]:
         """Read entries from `first` on, in order: at least one if one is readable, at most `count`.
 
-        Concurrent callers share one read of an entry.
+        Concurrent callers share one read of an entry. A large read also reads later entries into the cache, unless it is `exact`.
 
         Raises:
             BookKeeperError: the entry at `first` cannot be read now.
@@ -399,4 +427,4 @@ class TopicLog:
         found = self.cached(first, count)
         if found:
             return found
-        return await self._reads.read(first, count)
+        return await self._reads.read(first, count, exact=exact)

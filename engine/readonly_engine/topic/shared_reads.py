@@ -60,15 +60,20 @@ class SharedReads:
         self._entry_bytes = READ_AHEAD_BYTES
         self.pending: dict[PendingRead, None] = {}  # a dict is smaller than a set while it is empty
 
-    async def read(self, first: Position, count: int) -> list[TopicEntry]:
+    async def read(self, first: Position, count: int, *, exact: bool = False) -> list[TopicEntry]:
         """Read entries from `first` on, which is not in the cache: at most `count`, none if it is not readable.
+
+        Args:
+            first: the first entry.
+            count: largest number of entries.
+            exact: whether not to read ahead.
 
         Raises:
             BookKeeperError: the entry at `first` cannot be read now.
         """
         read = self._covering(first)
         if read is None:
-            run = self._chain.run(first, self._ahead(count))
+            run = self._chain.run(first, self._at_once(count) if exact else self._ahead(count))
             if run is None:
                 return []
             read = self._start(first.ledger_id, *run)
@@ -123,9 +128,11 @@ class SharedReads:
         It is limited by the expected room in the cache, where the next call looks for them.
         """
         if count < BULK_ENTRIES:
-            return min(count, max(MAX_READ_BYTES // self._entry_bytes, 1))
-        ahead = max(count, min(READ_AHEAD_BYTES // self._entry_bytes, READ_AHEAD_ENTRIES))
-        return min(ahead, max(MAX_READ_BYTES // self._entry_bytes, 1))
+            return self._at_once(count)
+        return self._at_once(max(count, min(READ_AHEAD_BYTES // self._entry_bytes, READ_AHEAD_ENTRIES)))
+
+    def _at_once(self, count: int) -> int:
+        return min(count, max(MAX_READ_BYTES // self._entry_bytes, 1))
 
     async def _fetch(self, ledger_id: int, first: int, last: int) -> list[TopicEntry]:
         entries = [TopicEntry(entry) for entry in await self._sources.read(ledger_id, first, last)]

@@ -13,6 +13,7 @@ from readonly_engine.topic.dispatch_hold import DispatchHold
 from readonly_engine.topic.max_read_position import SPACING_S
 from readonly_engine.topic.position import Position
 from readonly_engine.topic.tail_batch import FlushInterval, TailBatch
+from readonly_engine.topic.view import Follow
 from readonly_engine.wire.entry_view import summarize
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ class TailNotifier:
     Attributes:
         latest_batch: batch of the last call; None without readable new entries.
         notifying: whether listeners are being called.
+        follow: the most that any listener needs.
     """
 
     def __init__(
@@ -89,11 +91,12 @@ class TailNotifier:
     ) -> None:
         self.latest_batch: TailBatch | None = None
         self.notifying = False
+        self.follow = Follow.ENTRIES
         self._name = name
         self._chain = chain
         self._read = read
         # dicts as sets: of an empty set there are 216 bytes, of an empty dict 64
-        self._listeners: dict[Callable[[], None], None] = {}
+        self._listeners: dict[Callable[[], None], Follow] = {}
         self._latency_tolerant: dict[Callable[[], None], None] = {}
         self._loop = asyncio.get_running_loop()
         self._flush_interval = FlushInterval()
@@ -111,16 +114,27 @@ class TailNotifier:
         self._unmeasured = 0
         self._continuation: asyncio.Handle | None = None
 
-    def listen(self, listener: Callable[[], None], *, latency_tolerant: bool = False) -> None:
+    def listen(
+        self, listener: Callable[[], None], *, latency_tolerant: bool = False, follow: Follow = Follow.ENTRIES
+    ) -> None:
         """As TopicLog.listen."""
-        self._listeners[listener] = None
+        self._listeners[listener] = follow
         if latency_tolerant:
             self._latency_tolerant[listener] = None
+        self._follow()
 
     def unlisten(self, listener: Callable[[], None]) -> None:
         """Remove a listener."""
         self._listeners.pop(listener, None)
         self._latency_tolerant.pop(listener, None)
+        self._follow()
+
+    def _follow(self) -> None:
+        before, self.follow = self.follow, max(self._listeners.values(), default=Follow.ENTRIES)
+        if before is Follow.LEDGERS < self.follow:
+            # What has come meanwhile is no news: listeners have read it, or will by themselves.
+            self.latest_batch = self._notified = None
+            self._fresh = []
 
     @property
     def listeners(self) -> int:
@@ -152,7 +166,7 @@ class TailNotifier:
 
     def defer_to_notification(self, position: Position) -> bool:
         """Whether the listeners will be called for an entry that is readable now: one read serves all of them."""
-        if self._notified is None or position <= self._notified:
+        if self._notified is None or position <= self._notified or self.follow < Follow.ENTRIES:
             return False
         self._awaited = True
         return True
@@ -245,6 +259,10 @@ class TailNotifier:
         if not self._listeners or self._notified is None or limit is None or limit <= self._notified:
             self._hold.end()
             self._notify(None, limit)
+            return
+        if self.follow < Follow.ENTRIES:
+            self._hold.end()
+            self._notify(None, limit, paced=True)
             return
         first = self._chain.after(self._notified)
         last = self._permitted(self._notified, first, limit)
@@ -345,12 +363,13 @@ class TailNotifier:
         if not self._closed:
             self._handle = self._loop.call_later(RESTART_DELAY_S, self._run)
 
-    def _notify(self, batch: TailBatch | None, limit: Position | None) -> None:
+    def _notify(self, batch: TailBatch | None, limit: Position | None, *, paced: bool = False) -> None:
+        """Call the listeners; with all new entries, or if `paced`, not again before the interval has passed."""
         self.latest_batch, self._awaited = batch, False
         self._notified = limit if batch is None else batch.last
         if self._fresh:
             self._keep_pending()
-        if batch is not None and batch.complete:
+        if paced or (batch is not None and batch.complete):
             self._flush_interval.notified(
                 self._loop.time(),
                 latency_tolerant=len(self._latency_tolerant) == len(self._listeners),

@@ -24,13 +24,23 @@ class TailPolls:
         timers: end the polls of new ledgers while the owner pushes, by ledger.
     """
 
-    __slots__ = ("_pushed", "_pushed_ahead", "tails", "timers")
+    __slots__ = ("_needed", "_pushed", "_pushed_ahead", "tails", "timers")
 
     def __init__(self) -> None:
         self.tails: dict[int, LacFollower] = {}
         self.timers: dict[int, asyncio.TimerHandle] = {}
         self._pushed = False
+        self._needed = True
         self._pushed_ahead: Position | None = None
+
+    def set_needed(self, *, needed: bool) -> None:
+        """Poll only while LACs are needed."""
+        self._needed = needed
+        for ledger_id, tail in self.tails.items():
+            if not needed:
+                tail.suspend()
+            elif not self._pushed or ledger_id in self.timers:
+                tail.resume()
 
     def suspend(self) -> None:
         """Send no more polls: the owner pushes each entry from the next one on."""
@@ -39,11 +49,12 @@ class TailPolls:
             tail.suspend()
 
     def resume(self) -> None:
-        """Poll again: the owner does not push any more."""
+        """Poll again, if LACs are needed: the owner does not push any more."""
         self._pushed, self._pushed_ahead = False, None
         self._cancel_timers()
-        for tail in self.tails.values():
-            tail.resume()
+        if self._needed:
+            for tail in self.tails.values():
+                tail.resume()
 
     def on_pushed_ahead(self, ledger_id: int, entry_id: int) -> None:
         """Note an entry that was pushed before its ledger was known."""
@@ -61,6 +72,8 @@ class TailPolls:
     def follow(self, ledger_id: int, tail: LacFollower) -> None:
         """Add a new ledger. While the owner pushes, apply what it has pushed already, or limit the time of the polls."""
         self.tails[ledger_id] = tail
+        if not self._needed:
+            tail.suspend()
         if not self._pushed:
             return
         self.timers[ledger_id] = asyncio.get_running_loop().call_later(

@@ -23,7 +23,13 @@ GIVE_UP_S: Final = 15.0
 
 
 async def read_with_retry(
-    topic: TopicView, position: Position, count: int, subject: str, on_failure: Callable[[], None]
+    topic: TopicView,
+    position: Position,
+    count: int,
+    subject: str,
+    on_failure: Callable[[], None],
+    *,
+    exact: bool = False,
 ) -> str:
     """Read entries into the cache.
 
@@ -33,6 +39,7 @@ async def read_with_retry(
         count: largest number of entries.
         subject: topic and subscription, as fields for logs.
         on_failure: called for each failed read, except for a trimmed ledger.
+        exact: whether to read no entries after them.
 
     Returns:
         The reason why the first entry cannot be read; empty if it was read or its ledger is trimmed.
@@ -42,7 +49,7 @@ async def read_with_retry(
     pause = BACKOFF_S[0]
     while True:
         try:
-            await topic.read(position, count)
+            await topic.read(position, count, exact=exact)
         except (NoSuchLedgerError, NoSuchEntryError) as error:
             if topic.chain.ledger(position.ledger_id) is None:
                 return ""  # trimmed meanwhile

@@ -368,6 +368,7 @@ class TopicRegistry:
         if served.tail is not None and served.tail.settings != settings:
             served.tail.close()
             self._keep_pushed(served)
+            served.log.on_followed = lambda: None
             served.tail = None
         if served.tail is None and settings is not None:
             links = TopicLinks(self._links, topic)
@@ -385,6 +386,7 @@ class TopicRegistry:
                 served.fanout,
                 self._splicing,
             )
+            served.log.on_followed = served.tail.followed
 
     def _with_policies(self) -> list[TopicName]:
         """Return the topics whose delivery depends on policies: of Shared and Key_Shared subscriptions, or pushed by owners."""

@@ -75,7 +75,7 @@ class TailSettings(NamedTuple):
     Attributes:
         subscription: name of the broker's subscription at each topic's owner.
         rate: bound of the pushes of a topic with few readers.
-        rate_many_readers: the bound for a topic with more than FEW_READERS subscriptions.
+        rate_many_readers: the bound for a topic with more than FEW_READERS subscriptions, or none that needs all entries.
         rate_across_zones: the bound for a topic some of whose bookies are nearer than others.
     """
 
@@ -84,16 +84,17 @@ class TailSettings(NamedTuple):
     rate_many_readers: PushRate = MANY_READERS
     rate_across_zones: PushRate = ACROSS_ZONES
 
-    def rate_for(self, readers: int, *, across_zones: bool) -> PushRate:
+    def rate_for(self, readers: int, *, across_zones: bool, end_only: bool = False) -> PushRate:
         """Return the bound for a topic.
 
         Args:
             readers: number of its subscriptions on this broker.
             across_zones: whether some of its bookies are nearer than others.
+            end_only: whether no subscription needs all entries. Polls at bookies then return few of them.
         """
         if across_zones:
             return self.rate_across_zones
-        return self.rate if readers <= FEW_READERS else self.rate_many_readers
+        return self.rate_many_readers if end_only or readers > FEW_READERS else self.rate
 
 
 class PushBudget:

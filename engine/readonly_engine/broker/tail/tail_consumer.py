@@ -15,6 +15,7 @@ from readonly_engine.owner.errors import OwnerRefusedError, RelayError
 from readonly_engine.owner.resume import set_resume_position
 from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.position import EARLIEST, Position
+from readonly_engine.topic.view import Follow
 from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.entry_view import summarize
 from readonly_engine.wire.pulsar_pb2 import (
@@ -190,6 +191,13 @@ class TailConsumer:
         if not self._closed and self._connection is None and self._starting is None and self._timer is None:
             self._begin()
 
+    def followed(self) -> None:
+        """Handle a change of what the log's listeners need: the owner pushes nothing while they need only the ledgers."""
+        if self._log.followed > Follow.LEDGERS:
+            self.start()
+        elif self._connection is not None:
+            self._unsubscribe()
+
     def policies_changed(self) -> None:
         """Look at the policies again: one that is new may slow down the pushes, and one that is gone may have forbidden them."""
         if self._closed or self._starting is not None:
@@ -238,7 +246,7 @@ class TailConsumer:
     @ends("close")
     def _begin(self) -> None:
         self._timer = None
-        if self._closed:
+        if self._closed or self._log.followed is Follow.LEDGERS:
             return
         self._starting = self._loop.create_task(self._subscribe())
         self._starting.add_done_callback(self._started)
@@ -325,7 +333,8 @@ class TailConsumer:
             return
         now = self._loop.time()
         self._apply_bound()
-        permits = self._budget.take(self._rate.window, now)
+        needed = self._log.followed > Follow.LEDGERS
+        permits = self._budget.take(self._rate.window, now) if needed else 0
         if not permits:
             self._close_consumer(connection, consumer_id)
             self._later(RETURN_S[0], self._begin)
@@ -343,7 +352,10 @@ class TailConsumer:
 
     def _apply_bound(self) -> None:
         """Bound the pushes by the present number of readers and the places of the bookies."""
-        rate = self.settings.rate_for(self._readers(), across_zones=self._log.has_nearer_replicas)
+        log_ = self._log
+        rate = self.settings.rate_for(
+            self._readers(), across_zones=log_.has_nearer_replicas, end_only=log_.followed < Follow.ENTRIES
+        )
         if rate != self._rate:
             self._rate = rate
             self._budget.set_rate(rate)

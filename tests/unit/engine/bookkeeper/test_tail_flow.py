@@ -111,7 +111,7 @@ class Bookie:
         return head + b"".join(struct.pack(">i", len(one)) + one for one in bodies)
 
 
-def follow(scene, *, batches=True):
+def follow(scene, *, batches=True, entries=True):
     """Run a scene with the bookie and the follower's calls: LACs with the entries of their replies."""
 
     async def run():
@@ -140,7 +140,7 @@ def follow(scene, *, batches=True):
             last_entry_id=-1,
             digest_type=Metadata.CRC32C,
         )
-        tail = LacFollower(LedgerReader(LEDGER, metadata, pool), advanced, ask_owner, lambda: PAUSE_S)
+        tail = LacFollower(LedgerReader(LEDGER, metadata, pool), advanced, ask_owner, lambda: PAUSE_S, lambda: entries)
         try:
             async with asyncio.timeout(DEADLINE_S):
                 await scene(bookie, tail, told)
@@ -177,6 +177,18 @@ def test_while_entries_flow_they_are_read_some_at_a_time_and_each_once():
         assert sum(bookie.read[entry_id] for entry_id in wanted) <= 1.03 * len(wanted)
 
     follow(scene)
+
+
+def test_where_only_the_lac_is_needed_few_entries_are_read_at_any_rate():
+    async def scene(bookie, tail, told):
+        await write_quickly(bookie, tail, 30)
+        bookie.read.clear()
+        await write_quickly(bookie, tail, 200)
+        assert not bookie.batches
+        assert all(len(entries) <= 1 for _, entries in told)
+        assert sum(bookie.read.values()) <= 0.2 * 200 * TOGETHER
+
+    follow(scene, entries=False)
 
 
 def test_when_they_rest_they_are_waited_for_one_by_one_again():

@@ -23,6 +23,7 @@ from readonly_engine.topic.log import TopicLog
 from readonly_engine.topic.position import Position
 from readonly_engine.topic.tail_batch import FlushInterval
 from readonly_engine.topic.tail_notifier import PREFETCH_ENTRIES
+from readonly_engine.topic.view import Follow
 from readonly_engine.wire.bookkeeper_pb2 import LedgerMetadataFormat
 from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.varint import encode_varint
@@ -324,6 +325,73 @@ async def test_the_longest_flush_interval_needs_latency_tolerant_listeners_only(
     stage.log.confirm(Position(3, 0))
     await until(lambda: stage.log.latest_batch is not None)
     assert told == [(True, latency_tolerant)]
+
+
+async def test_a_listener_to_the_end_is_called_at_the_pace_of_dispatch_and_reads_nothing(monkeypatch, stage):
+    told = []
+    monkeypatch.setattr(FlushInterval, "notified", lambda *_, latency_tolerant, least: told.append(latency_tolerant))
+    stage.log.listen(stage.listener, latency_tolerant=True, follow=Follow.END)
+    stage.topic(3)
+    stage.ledger(3)
+    await settle()
+    stage.log.confirm(Position(3, 0))
+    await settle()
+    before = stage.told
+    stage.log.confirm(Position(3, 5))
+    await until(lambda: stage.told > before)
+    assert told == [True]
+    assert not stage.bursts
+    assert not stage.log._reads.pending
+    assert not stage.log.defer_to_notification(Position(3, 6))
+    stage.log.listen(stage.listener)  # now it needs the entries
+    stage.keep(3, 6)
+    stage.log.confirm(Position(3, 6))
+    await until(lambda: stage.bursts)
+    assert stage.bursts[-1].first == Position(3, 6), "not those of before"
+
+
+async def test_where_only_the_ledgers_are_followed_no_bookie_is_polled(monkeypatch, stage):
+    changes = []
+    stage.log.on_followed = lambda: changes.append(stage.log.followed)
+    stage.log.listen(stage.listener, follow=Follow.LEDGERS)
+    stage.topic(3)
+    stage.ledger(3)
+    await settle()
+    called = stage.told
+    assert not stage.asked
+    stage.log.confirm(Position(3, 5), counted=False)
+    stage.log.suspend_polls()
+    stage.log.resume_polls()
+    await settle()
+    assert not stage.asked
+    assert (stage.log.limit, stage.told) == (Position(3, 5), called), "the listener knows what it confirms"
+    assert not stage.log.owner_end.counts(Position(3, 5))
+    stage.topic((3, 6), 4)
+    stage.ledger(4)
+    await until(lambda: stage.told > called)
+    assert not stage.asked
+    stage.log.listen(stage.listener, follow=Follow.END)
+    await until(lambda: stage.asked, what="a poll")
+    stage.log.unlisten(stage.listener)
+    assert changes == [Follow.LEDGERS, Follow.END, Follow.ENTRIES]
+
+
+async def test_entries_that_were_readable_before_any_listener_needed_some_are_not_read_for_all(stage):
+    stage.log.listen(stage.listener, follow=Follow.LEDGERS)
+    stage.topic(3)
+    stage.ledger(3)
+    stage.log.confirm(Position(3, 500))
+    await settle()
+    stage.log.listen(stage.listener)
+    called = stage.told
+    stage.keep(3, 501)
+    stage.log.confirm(Position(3, 501))
+    await until(lambda: stage.told > called)
+    stage.keep(3, 502)
+    stage.log.confirm(Position(3, 502))
+    await until(lambda: stage.bursts)
+    assert stage.bursts[-1].first == Position(3, 502)
+    assert not stage.log._reads.pending
 
 
 def pushed(ledger_id, entry_id):

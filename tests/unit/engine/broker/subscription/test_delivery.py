@@ -102,7 +102,7 @@ def subscription(log, transactions, kind=CommandSubscribe.Exclusive, on_unreadab
 async def test_an_entry_that_storage_does_not_return_is_reported(monkeypatch):
     reported = []
 
-    async def never(*_):
+    async def never(*_, **__):
         return "no bookie has it"
 
     monkeypatch.setattr(delivery, "read_with_retry", never)
@@ -118,7 +118,7 @@ async def test_an_entry_that_storage_does_not_return_is_reported(monkeypatch):
 async def test_a_local_subscription_reads_on_because_no_owner_can_serve_it(monkeypatch):
     attempts, reported = [], []
 
-    async def never(_, position, *__):
+    async def never(_, position, *__, **___):
         attempts.append(position)
         await asyncio.sleep(0)
         return "no bookie has it"

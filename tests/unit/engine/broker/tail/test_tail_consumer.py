@@ -15,6 +15,7 @@ from readonly_engine.broker.tail.tail_consumer import TailConsumer
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.topic.position import Position
+from readonly_engine.topic.view import Follow
 from readonly_engine.wire.commands import command_name
 from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.pulsar_pb2 import (
@@ -115,6 +116,7 @@ class Log:
         )
         self.compared, self.failure = 0, None
         self.has_nearer_replicas = False
+        self.followed = Follow.ENTRIES
 
     async def refresh(self):
         self.compared += 1
@@ -426,6 +428,34 @@ async def test_with_many_readers_the_owner_is_spared_sooner():
         await until(lambda: stage.connection.push(3, stage.log.limit.entry_id + 1) or stage.log.polls)
         allowed = MANY_READERS.burst + MANY_READERS.messages * (time.monotonic() - began)
         assert len(stage.log.pushed) <= PushRate().window + allowed
+
+
+async def test_an_owner_pushes_nothing_where_only_the_ledgers_are_followed():
+    async with played(OwnerUnavailableError("away"), rate=PushRate()) as stage:
+        stage.log.followed = Follow.LEDGERS
+        stage.tail.start()
+        assert not stage.connection.subscribes
+        stage.log.followed = Follow.END
+        stage.tail.followed()
+        await until(lambda: stage.tail.pushed)
+        assert stage.connection.permits() == min(MANY_READERS.window, MANY_READERS.burst)
+        stage.log.followed = Follow.LEDGERS
+        stage.tail.followed()
+        assert not stage.tail.pushed
+        assert stage.log.polls
+        assert stage.connection.names()[-1] == "CLOSE_CONSUMER"
+        stage.log.followed = Follow.ENTRIES
+        stage.tail.followed()
+        await until(lambda: stage.tail.pushed)
+
+
+async def test_a_subscribe_under_way_is_closed_where_only_the_ledgers_are_followed_now(stage):
+    stage.tail.start()
+    stage.log.followed = Follow.LEDGERS
+    stage.tail.followed()
+    await until(lambda: "CLOSE_CONSUMER" in stage.connection.names())
+    assert not stage.tail.pushed
+    assert not stage.connection.permits()
 
 
 async def test_bookies_take_over_when_the_owner_is_silent(monkeypatch, stage):
