@@ -87,11 +87,11 @@ def split(broker: BrokerProcess, topic: str) -> dict[str, Any]:
     return found
 
 
-def publish(client: pulsar.Client, topic: str, numbers: range, **options: Any) -> None:
+def publish(client: pulsar.Client, topic: str, numbers: range, padding: bytes = b"", **options: Any) -> None:
     """Publish numbers, and wait until they are stored."""
     producer = client.create_producer(topic, **({"batching_enabled": False, "block_if_queue_full": True} | options))
     for number in numbers:
-        producer.send_async(b"%d" % number, lambda *_: None)
+        producer.send_async(b"%d" % number + padding, lambda *_: None)
     producer.flush()
     producer.close()
 
@@ -142,6 +142,39 @@ def test_both_brokers_serve_a_share_and_each_message_comes_once(
     shares = [broker.dispatched(topic) for broker in split_pool.brokers]
     assert sum(shares) == COUNT
     assert min(shares) > COUNT / 10, shares
+
+
+def read_from_bookies(broker: BrokerProcess) -> float:
+    """Return the bytes that a broker has received from bookies."""
+    lines = broker.get("/metrics").splitlines()
+    return sum(
+        float(line.split()[-1]) for line in lines if line.startswith("pulsar_readonly_bookie_received_bytes_total")
+    )
+
+
+def test_a_broker_reads_from_bookies_what_it_dispatches_and_little_more(
+    split_pool: Pool, pulsar_client: pulsar.Client, admin: PulsarAdmin, topic: str, work: Callable[..., Worker]
+) -> None:
+    def expect_all(count: int) -> None:
+        wait_until(lambda: len(set(numbers(workers))) == count, 60, what="all messages came")
+
+    def share(broker: BrokerProcess) -> float:
+        """Return the parts of all messages that it has dispatched, and read from bookies, one by the other."""
+        return (read_from_bookies(broker) - before[broker.url]) / (broker.dispatched(topic) * bytes_of_one)
+
+    padding = b" " * 1000
+    bytes_of_one = len(padding) + 100  # with its metadata and what bookies add, about
+    publish(pulsar_client, topic, range(COUNT), padding=padding)
+    before = {broker.url: read_from_bookies(broker) for broker in split_pool.brokers}
+    workers = [work(split_pool.url) for _ in range(4)]
+    expect_all(COUNT)
+    coordinator, member = wait_split(split_pool, topic)
+    assert max(share(coordinator), share(member)) <= 1.1, "of a backlog"
+    publish(pulsar_client, topic, range(COUNT, 2 * COUNT), padding=padding)
+    expect_all(2 * COUNT)
+    assert share(member) <= 1.1, "at the tail, which it does not follow"
+    wait_until(lambda: backlog(admin, topic, SUBSCRIPTION) == 0, what="all messages are acked")
+    assert Counter(numbers(workers)) == Counter(range(2 * COUNT))
 
 
 def test_the_death_of_the_coordinator_loses_nothing_and_repeats_only_what_came_shortly_before(

@@ -71,7 +71,7 @@ ENDS = {
     "broker.session.transport.ClientTransport.close": TRIVIAL,
     "broker.split.registry.SplitSubscriptions.wait_all_ended": AWAITED,
     "broker.split.runner.SplitRunner.touch": "@ends",
-    "broker.split.runner.SplitRunner._schedule": "@ends",
+    "broker.split.runner.SplitRunner._call_within": "@ends",
     "broker.split.runner.SplitRunner._fail": PROCESS,
     "broker.split.runner.SplitRunner._spawn": "@ends",
     "broker.subscription.batch_index_acks.BatchIndexAckStore.mark": LOGGED,

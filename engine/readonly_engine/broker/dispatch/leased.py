@@ -30,6 +30,7 @@ class LeasedDispatcher(SharedDispatcher):
     Attributes:
         indivisible: whether one broker must serve the subscription alone. A chunk of a large message sets it: all chunks of a
             message must go to one consumer, and their leases may be at several brokers, so none is dispatched.
+        leased_to: the last entry that was ever leased; None before. The coordinator has leased it, so it is confirmed.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class LeasedDispatcher(SharedDispatcher):
         self._runs: deque[tuple[Position, Position]] = deque()
         self._end = NOWHERE
         self._next = NOWHERE
+        self.leased_to: Position | None = None
 
     def follow(self, limits: UnackedLimits, *, delayed: bool) -> None:
         """Apply policies that have changed, but not the limit of the subscription."""
@@ -56,6 +58,7 @@ class LeasedDispatcher(SharedDispatcher):
             redelivery_count: the redelivery count of each.
         """
         self._runs.append((first, last))
+        self.leased_to = last if self.leased_to is None else max(self.leased_to, last)
         if redelivery_count:
             for entry_id in range(first.entry_id, last.entry_id + 1):
                 self._redeliveries[Position(first.ledger_id, entry_id)] = redelivery_count

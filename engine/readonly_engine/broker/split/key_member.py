@@ -61,6 +61,11 @@ class KeyMember(LeaseClock):
         """Whether a consumer has unacked messages."""
         return self._dispatcher.outstanding
 
+    @property
+    def hurries(self) -> bool:
+        """Whether a report is due: a slot may be released, after an ack, or the consumers have changed."""
+        return self._changed or bool(self._left)
+
     def add(self, consumer: ConsumerState) -> None:
         """Add a consumer, which gets slots by a later grant."""
         self._last_consumer += 1

@@ -96,6 +96,10 @@ class LeaseMember(Protocol[R_co, G_contra]):
     def outstanding(self) -> bool:
         """Whether a consumer has unacked messages."""
 
+    @property
+    def hurries(self) -> bool:
+        """Whether the consumers may wait for what the next report asks for."""
+
     def add(self, consumer: ConsumerState) -> None:
         """Add a consumer."""
 

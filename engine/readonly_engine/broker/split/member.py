@@ -29,8 +29,8 @@ ACKS_S: Final = 0.1
 RETURN_S: Final = 1.0
 """Time without permits after which a member gives the undelivered entries of its leases back."""
 
-WANTED_STEP: Final = 50
-"""A member reports at once when its consumers can take so many entries more, or twice as many as the coordinator knows."""
+FEW_WANTED: Final = 100
+"""Number of entries that a coordinator may lease, below which new permits are reported at once."""
 
 
 class Member(LeaseClock):
@@ -72,6 +72,11 @@ class Member(LeaseClock):
     def outstanding(self) -> bool:
         """Whether a consumer has unacked messages."""
         return self._dispatcher.outstanding
+
+    @property
+    def hurries(self) -> bool:
+        """Whether the coordinator may have leased about all that the consumers could take at the last report."""
+        return self._wanted < FEW_WANTED
 
     def add(self, consumer: ConsumerState) -> None:
         """Ignore it: its permits are reported."""
@@ -139,7 +144,7 @@ class Member(LeaseClock):
         undelivered = self._dispatcher.undelivered
         wanted = max(min(permits - undelivered, MAX_WANTED), 0)
         if not self._connecting:
-            grown = wanted - self._wanted >= min(WANTED_STEP, self._wanted + 1) or self._dispatcher.indivisible
+            grown = (wanted > self._wanted and wanted >= 2 * self._wanted) or self._dispatcher.indivisible
             least = REPORT_S if grown else ACKS_S
             self._waits = grown and since < least
             if since < least:

@@ -33,6 +33,9 @@ log = logging.getLogger(__name__)
 MIN_PAUSE_S: Final = 0.02
 """Shortest time between two timers: reports of a member are no closer."""
 
+LAZY_S: Final = 0.05
+"""Longest time after which new permits and acks are looked at, while the consumers have enough entries."""
+
 CONNECT_TIMEOUT_S: Final = 5.0
 """Time for the coordinator's broker to admit a member. One that is stopped loses its claim, maybe to this broker."""
 
@@ -197,6 +200,15 @@ class SplitRunner:
         if self._soon is None and self._begun and not self.ending:
             self._soon = asyncio.get_running_loop().call_soon(self._changed)
 
+    def touch_soon(self) -> None:
+        """Report and lease within LAZY_S, since permits and acks come one by one; at once if consumers wait for entries."""
+        if not self._begun or self.ending or self._soon is not None:
+            return
+        if self._session.member.hurries:
+            self.touch()
+        else:
+            self._call_within(LAZY_S)
+
     def end_split(self) -> None:
         """Let one broker serve the subscription, because a consumer can not be split."""
         self._subscription.make_indivisible()
@@ -277,11 +289,15 @@ class SplitRunner:
     def _schedule(self) -> None:
         now = lease_time()
         at = self._session.next_timer(now)
-        loop = asyncio.get_running_loop()
         if at is None:
             self._cancel_timer()
             return
-        due = loop.time() + max(at - now, MIN_PAUSE_S)
+        self._call_within(max(at - now, MIN_PAUSE_S))
+
+    def _call_within(self, seconds: float) -> None:
+        """Call `_on_timer` after this time, or earlier."""
+        loop = asyncio.get_running_loop()
+        due = loop.time() + seconds
         if self._timer is None or self._timer.when() > due:
             self._cancel_timer()
             self._timer = loop.call_at(due, self._on_timer)

@@ -15,6 +15,7 @@ from readonly_engine.broker.split.member import Member
 from readonly_engine.broker.split.reported_acks import ReportedAcks
 from readonly_engine.broker.subscription.subscription import Subscription
 from readonly_engine.owner.errors import OwnerUnavailableError
+from readonly_engine.topic.view import Follow
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ class SplitSubscription(Subscription):
         """Make the coordinator with an epoch."""
         if isinstance(self._leases, LeasedKeyDispatcher):
             return KeyCoordinator(epoch)
+        self._log.listen(self.on_tail, latency_tolerant=True, follow=Follow.END)
         return Coordinator(epoch, self._log.chain, self._cursor, self._max_unacked)
 
     def make_indivisible(self) -> None:
@@ -132,9 +134,15 @@ class SplitSubscription(Subscription):
         self._reported.add(runs, asyncio.get_running_loop().time())
 
     def dispatch_leases(self) -> None:
-        """Dispatch new leases."""
-        if self.runner.may_dispatch():
-            super().read_more()
+        """Dispatch new leases. Their entries are confirmed, also where this broker does not follow the tail."""
+        if not self.runner.may_dispatch():
+            return
+        leases = self._leases
+        if isinstance(leases, LeasedDispatcher):
+            last = leases.leased_to
+            if last is not None and not self._log.chain.readable(last):
+                self._log.confirm(last, counted=False)
+        super().read_more()
 
     async def read_owner_cursor(self) -> None:
         """Apply the owner's cursor to the copy; tries until the owner answers."""
@@ -193,6 +201,11 @@ class SplitSubscription(Subscription):
     # Subscription
 
     @property
+    def _reads_exactly(self) -> bool:
+        """Whether reads stop at the end of a lease: another broker may read the entries after it."""
+        return isinstance(self._leases, LeasedDispatcher)
+
+    @property
     def has_unverified_acks(self) -> bool:
         """Whether the owner's mark-delete position is worth a poll: it has the acks of the other brokers."""
         return super().has_unverified_acks or self._cursor.has_acked_ranges
@@ -211,18 +224,31 @@ class SplitSubscription(Subscription):
         super().remove(consumer)
         self.runner.remove(consumer.dispatch_state)
 
+    def start(self) -> None:
+        """Listen to the topic. Of a Shared one only the coordinator follows the tail, and it does not need all entries."""
+        keys = isinstance(self._leases, LeasedKeyDispatcher)
+        self._log.listen(self.on_tail, latency_tolerant=True, follow=Follow.ENTRIES if keys else Follow.LEDGERS)
+
     def close(self) -> None:
         """Stop delivery, and give the leases back."""
         self.runner.stop()
+        self._log.unlisten(self.on_tail)
         super().close()
 
+    def on_tail(self) -> None:
+        """Handle new entries, or a change of the topic's ledgers: lease or dispatch them at once."""
+        self.dispatch_leases()
+        self.runner.touch()
+        if self._log.chain.ended:
+            self._notify_end_of_topic()
+
     def read_more(self) -> None:
-        """Deliver leased entries while the lease is valid, and report what more the consumers can take.
+        """Deliver leased entries while the lease is valid, and report what more the consumers can take, soon.
 
         The clock is compared here, before each delivery: a timer fires late if the process was stopped.
         """
         self.dispatch_leases()
-        self.runner.touch()
+        self.runner.touch_soon()
         if self._log.chain.ended:
             self._notify_end_of_topic()
 

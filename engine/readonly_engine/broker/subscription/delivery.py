@@ -120,6 +120,11 @@ class DeliveryLoop(Pausable):
         return make_dispatcher(parts.subscribe, parts.view.chain, self._cursor, parts.settings)
 
     @property
+    def _reads_exactly(self) -> bool:
+        """Whether reads stop at the last wanted entry. Otherwise backlog reads trigger read-ahead."""
+        return False
+
+    @property
     def cursor(self) -> CursorReplica:
         """The cursor, or this broker's copy of the owner's."""
         return self._cursor
@@ -291,7 +296,8 @@ class DeliveryLoop(Pausable):
         self.read_more()
 
     def _deliver(self, entries: list[TopicEntry], now: int) -> None:
-        self._ack_filtered([entry.position for entry in entries if entry.marker or self._read_gate.aborted(entry)])
+        if not summarize(entries)[2]:
+            self._ack_filtered([entry.position for entry in entries if entry.marker or self._read_gate.aborted(entry)])
         self._send(self._dispatcher.dispatch(entries, now))
 
     def _dispatch_uniform(self, dispatcher: MultipleDispatcher, entries: list[TopicEntry]) -> bool:
@@ -373,7 +379,8 @@ class DeliveryLoop(Pausable):
 
     async def _read(self, position: Position, count: int) -> None:
         subject = f"topic={self.topic} subscription={self.name}"
-        while reason := await read_with_retry(self._log, position, count, subject, self._read_failed):
+        exact = self._reads_exactly
+        while reason := await read_with_retry(self._log, position, count, subject, self._read_failed, exact=exact):
             if self._keeper.at_owner:
                 self._unreadable(position, reason)
                 return
