@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from typing import TYPE_CHECKING, NamedTuple
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from readonly_engine.topic.position import Position
 
@@ -19,6 +20,32 @@ MAX_DELAYED = 1_000_000
 
 TICK_MS = 1000
 """Difference of times up to which entries count as ordered (delayedDeliveryTickTimeMillis)."""
+
+
+class DeliveryClock(Protocol):
+    """Time by which delayed messages are due."""
+
+    def delivery_ms(self) -> int:
+        """Return the time, in ms since the epoch."""
+
+    def seconds_until(self, deliver_at: int) -> float | None:
+        """Return how long it takes until this time; None for never, unless the clock is changed."""
+
+
+class MachineClock:
+    """The time of this machine."""
+
+    @staticmethod
+    def delivery_ms() -> int:
+        """Return the time, in ms since the epoch."""
+        return time.time_ns() // 1_000_000
+
+    def seconds_until(self, deliver_at: int) -> float:
+        """Return how long it takes until this time."""
+        return (deliver_at - self.delivery_ms()) / 1000
+
+
+MACHINE_CLOCK: Final = MachineClock()
 
 
 class DelayedEntry(NamedTuple):

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-NS_PER_MS = 1_000_000
 MS_PER_S = 1000
 
 MAX_SLEEP_S = 3600.0
@@ -59,6 +58,7 @@ class DeliveryLoop(Pausable):
 
     __slots__ = (
         "_activating",
+        "_clock",
         "_closed",
         "_consumers",
         "_cursor",
@@ -105,6 +105,7 @@ class DeliveryLoop(Pausable):
         self._fanout = parts.fanout
         self._guard = parts.guard
         self._latency = parts.latency
+        self._clock = parts.clock
         self._membership: FanoutMembership | None = None
         self._activating: tuple[Subscriber, asyncio.Task[None]] | None = None
         self._moving = 0
@@ -194,11 +195,11 @@ class DeliveryLoop(Pausable):
             if self._rates and (delay := self._throttle_delay()):
                 self._schedule_read(delay)
                 return
-            now = time.time_ns() // NS_PER_MS
+            now = self._clock.delivery_ms()
             next_read = self._dispatcher.next_read(now)
             due = self._dispatcher.next_timer()
-            if due is not None:
-                self._schedule_read((due - now + 1) / MS_PER_S)
+            if due is not None and (wait_s := self._clock.seconds_until(due)) is not None:
+                self._schedule_read(wait_s + 1 / MS_PER_S)
             if next_read is None:
                 return
             position, count = next_read

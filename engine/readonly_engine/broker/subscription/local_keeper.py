@@ -24,7 +24,7 @@ class LocalKeeper:
     """Has the cursor of one local subscription (CursorKeeper).
 
     Args:
-        queries: asks the owner for settings; None for those of a stock owner, without delayed delivery.
+        queries: asks the owner for settings; None for those of a stock owner.
         local: the subscription.
         kind: its type.
     """
@@ -41,7 +41,7 @@ class LocalKeeper:
     async def settings(self) -> DispatchSettings:
         """Return the dispatch settings of a new subscription."""
         if self._queries is None:
-            return self.adapted(DispatchSettings(delayed=False))
+            return self.adapted(DispatchSettings())
         return self.adapted(await self._queries.settings(self._local.topic, self._kind))
 
     def adapted(self, settings: DispatchSettings) -> DispatchSettings:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from readonly_engine.broker.dispatch.delayed import MACHINE_CLOCK
 from readonly_engine.broker.dispatch.latency import LatencySampler
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from readonly_engine.broker.dispatch.counters import Counters
+    from readonly_engine.broker.dispatch.delayed import DeliveryClock
     from readonly_engine.broker.dispatch.make import DispatchSettings
     from readonly_engine.broker.dispatch.rate import RateLimit
     from readonly_engine.broker.fanout.tail_fanout import TailFanout
@@ -41,6 +43,7 @@ class SubscriptionParts:
         fanout: fan-out at the topic's tail; None without it.
         guard: checks the leases before each delivery.
         latency: measures some deliveries.
+        clock: time by which delayed messages are due.
     """
 
     view: TopicView
@@ -56,3 +59,4 @@ class SubscriptionParts:
     fanout: TailFanout | None
     guard: LeaseGuard
     latency: LatencySampler = field(default_factory=LatencySampler)
+    clock: DeliveryClock = MACHINE_CLOCK

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.broker.dispatch.counters import Counters
+from readonly_engine.broker.dispatch.delayed import MACHINE_CLOCK
 from readonly_engine.broker.dispatch.rate import RateLimit
 from readonly_engine.broker.subscription.parts import SubscriptionParts
 from readonly_engine.broker.subscription.pending_acks import pending_ack_log_name
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from readonly_engine.bookkeeper.pool import BookiePool
+    from readonly_engine.broker.dispatch.delayed import DeliveryClock
     from readonly_engine.broker.dispatch.latency import LatencySampler
     from readonly_engine.broker.subscription.cursor_keeper import CursorKeeper
     from readonly_engine.broker.subscription.owner_queries import OwnerQueries
@@ -54,7 +56,7 @@ class SubscriptionStarter:
         broker_rate: limit on the deliveries of all subscriptions together.
         guard: checks the leases before each delivery.
         latency: measures some deliveries.
-        replaying: whether topics are in a replay of past messages.
+        replay: clock of a replay of past messages; None without one.
 
     Attributes:
         counters: counters of current and former subscriptions, the longest unused first.
@@ -71,8 +73,7 @@ class SubscriptionStarter:
         broker_rate: DispatchRate,
         guard: LeaseGuard,
         latency: LatencySampler,
-        *,
-        replaying: bool,
+        replay: DeliveryClock | None,
     ) -> None:
         self._cluster = cluster
         self._pool = pool
@@ -82,7 +83,7 @@ class SubscriptionStarter:
         self._broker_limit = RateLimit(broker_rate, time.monotonic()) if broker_rate else None
         self._guard = guard
         self._latency = latency
-        self._replaying = replaying
+        self._replay = replay
         self.counters: OrderedDict[tuple[TopicName, str], Counters] = OrderedDict()
         self.dropped_counters = Counters()
 
@@ -106,7 +107,7 @@ class SubscriptionStarter:
         settings = await keeper.settings()
         acked, batches = await keeper.load(consumer.owner_consumer, state, served.log)
         view: TopicView = served.log
-        if not self._replaying:  # a compacted topic has no past
+        if self._replay is None:  # a compacted topic has no past
             view = await served.view(subscribe, partial(find_compaction, self._cluster, self._pool, topic))
         parts = SubscriptionParts(
             view=view,
@@ -122,6 +123,7 @@ class SubscriptionStarter:
             fanout=served.fanout if view is served.log else None,
             guard=self._guard,
             latency=self._latency,
+            clock=self._replay or MACHINE_CLOCK,
         )
         if generation != keeper.generation:
             raise OwnerUnavailableError(f"the cursor of {consumer.info.name} was moved meanwhile; try again")

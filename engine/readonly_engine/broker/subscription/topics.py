@@ -141,7 +141,7 @@ class TopicRegistry:
             broker_rate,
             self._lease_guard,
             self.latency,
-            replaying=replay is not None,
+            replay,
         )
         self._splicing = Splicing(self._lease_guard, self.latency, cache)
         self._pushed_before = PushTotals()

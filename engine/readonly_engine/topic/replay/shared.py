@@ -38,6 +38,15 @@ class SharedClock:
         """The publish time up to which entries are released now (ReplayClock.released)."""
         return self.clock.released(self.now_ms())
 
+    def delivery_ms(self) -> int:
+        """Return the publish time that the clock has reached, at most now: delayed messages are due by it (DeliveryClock)."""
+        return int(self.clock.position(self.now_ms()))
+
+    def seconds_until(self, deliver_at: int) -> float | None:
+        """Return how long it takes until a time of `delivery_ms`; None for never, as the clock is now."""
+        at_ms = self.clock.next_release(deliver_at)
+        return None if at_ms is None else (max(at_ms, deliver_at) - self.now_ms()) / 1000
+
     def listen(self, listener: Callable[[], None]) -> None:
         """Call back after each change of the clock."""
         self._listeners.add(listener)
