@@ -50,8 +50,8 @@ async def join_replay(store: MetadataStore, membership: PoolMembership, config: 
         raise StartError(
             f"--replay-from {show_time(replay.begin_ms)} is in the future: give a time before {show_time(now_ms)}"
         )
-    folder = replay_folder(membership.folder, replay.begin_ms, replay.end_ms)
-    clock = ReplayClock.started(replay.begin_ms, replay.end_ms, replay.speed, now_ms)
+    folder = replay_folder(membership.folder, replay.begin_ms, replay.end_ms, config.pool_uid)
+    clock = ReplayClock.started(replay.begin_ms, replay.end_ms, replay.speed, now_ms, loop=replay.loop)
     try:
         await membership.check_admitted()  # else a broker that must not join would begin the replay
         return await FollowedRecord.join(store, folder, clock, config.cursor_partitions)

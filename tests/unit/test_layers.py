@@ -228,7 +228,7 @@ BROKERS_ROOMS = {
         "clock",
         "lease_guard",
     },
-    "replay": {"cursors", "pool", "owner", "topic", "bookkeeper", "metadata", "wire"},
+    "replay": {"cursors", "pool", "owner", "topic", "bookkeeper", "metadata", "wire", "background"},
     "split": {
         "subscription",
         "pool",

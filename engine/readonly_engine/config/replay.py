@@ -33,11 +33,13 @@ class ReplaySettings(NamedTuple):
         begin_ms: first publish time, ms since the epoch.
         end_ms: last publish time, ms since the epoch; None for no end.
         speed: publish time that passes in a unit of time; UNLIMITED for all messages at once.
+        loop: whether it begins again after the last publish time.
     """
 
     begin_ms: int
     end_ms: int | None
     speed: float
+    loop: bool = False
 
 
 def show_time(ms: float) -> str:
@@ -107,7 +109,7 @@ def check_replay(replay: ReplaySettings | None, given: Mapping[str, Any]) -> Non
         ConfigError: one needs another, or would have no effect.
     """
     if replay is None:
-        for key in ("replay-to", "replay-speed"):
+        for key in ("replay-to", "replay-speed", "replay-loop"):
             if key in given:
                 raise ConfigError(f"replay-from is missing: {key} needs it")
         return
@@ -115,6 +117,10 @@ def check_replay(replay: ReplaySettings | None, given: Mapping[str, Any]) -> Non
         raise ConfigError(
             f"replay-to: must be later than replay-from, {show_time(replay.begin_ms)}, not {show_time(replay.end_ms)}"
         )
+    if replay.loop and replay.end_ms is None:
+        raise ConfigError("replay-to is missing: replay-loop needs it")
+    if replay.loop and replay.speed == UNLIMITED:
+        raise ConfigError(f"replay-speed: must be a number with replay-loop, not {UNLIMITED_WORD}")
     for key, contradicting, why in (
         ("cursors", ("owner",), "a replay has cursors of its own"),
         ("tail", ("owner",), "a replay reads from storage"),

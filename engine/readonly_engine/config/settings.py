@@ -373,11 +373,11 @@ class EngineConfig(SourceClusterConfig):
             "replay past messages of the topics, from this publish time on, with cursors of the pool's own",
             unset="serve the topics as they are",
             group="Replay",
-            field=NO_FIELD,
+            field="replay.from",
         ),
     )
     replay_to: int | None = field(
-        default=None, metadata=option(TIME, "last publish time of the replay", unset="no end", field=NO_FIELD)
+        default=None, metadata=option(TIME, "last publish time of the replay", unset="no end", field="replay.to")
     )
     replay_speed: float = field(
         default=1.0,
@@ -385,7 +385,16 @@ class EngineConfig(SourceClusterConfig):
             SPEED,
             "publish time that passes in each second of the replay: 1 for the original pace, unlimited for all messages at once; "
             "it counts for the first broker of the pool",
-            field=NO_FIELD,
+            field="replay.speed",
+        ),
+    )
+
+    replay_loop: bool = field(
+        default=False,
+        metadata=option(
+            BOOLEAN,
+            "whether the replay begins again after --replay-to, with new cursors; it counts for the first broker of the pool",
+            field="replay.loop",
         ),
     )
 
@@ -437,7 +446,7 @@ class EngineConfig(SourceClusterConfig):
         """The replay of past messages; None without one."""
         if self.replay_from is None:
             return None
-        return ReplaySettings(self.replay_from, self.replay_to, self.replay_speed)
+        return ReplaySettings(self.replay_from, self.replay_to, self.replay_speed, self.replay_loop)
 
     @property
     def tls(self) -> TlsFiles | None:

@@ -1,1 +1,1 @@
-"""The command `pulsar-readonly replay`: show, pause, resume, speed up and delete the replays of a pool."""
+"""The command `pulsar-readonly replay`: show, pause, resume, speed up, seek and delete the replays of a pool."""

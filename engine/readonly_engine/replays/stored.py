@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote
 
 from readonly_engine.broker.pool.membership import POOLS_PATH
+from readonly_engine.broker.replay.node_records import remove_tree
 from readonly_engine.broker.replay.record import (
     ReplayRecord,
     ReplayRecordError,
@@ -106,10 +107,4 @@ async def delete(store: MetadataStore, pool: str, replay: StoredReplay) -> None:
     """
     if await store.children(f"{_pool_folder(pool)}/brokers"):
         raise ToolError(f"pool {pool} has live brokers: end them first, they would write the cursors again")
-    await _remove_tree(store, replay.folder)
-
-
-async def _remove_tree(store: MetadataStore, path: str) -> None:
-    for name in sorted(await store.children(path) or ()):
-        await _remove_tree(store, f"{path}/{name}")
-    await store.remove(path)
+    await remove_tree(store, replay.folder)

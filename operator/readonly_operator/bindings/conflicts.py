@@ -7,6 +7,8 @@ its pool is created later. A pool whose ReadOnlySource is missing could be of an
 The brokers' report decides whether two pools have one source cluster: the id of its BookKeeper. Until brokers have reported it,
 the addresses of the metadata stores decide, as seen from the pools' namespaces.
 
+A pool with spec.replay serves past messages with cursors of its own. Its bindings conflict with those of no other pool.
+
 Brokers do not get any part of the other binding while the conflict lasts. A held-back binding still claims its topics: its author
 must change it, and no third binding changes state meanwhile.
 """
@@ -66,12 +68,14 @@ class _PoolState:
         created: when it could first serve, as the API server writes times.
         absent: why its bindings claim nothing, in words; empty for a pool that exists.
         allowed: the bindings that it allows; None for a pool that does not exist, which says nothing about that.
+        replays: whether it serves past messages.
     """
 
     cluster: SourceCluster | None
     created: str
     absent: str
     allowed: AllowedBindings | None = None
+    replays: bool = False
 
     @classmethod
     def of(cls, store: Store, domain: str, key: PoolKey) -> _PoolState:
@@ -85,10 +89,13 @@ class _PoolState:
             max(body["metadata"].get("creationTimestamp") or "", connected_since(body)),
             "is being deleted" if "deletionTimestamp" in body["metadata"] else absent,
             allowed_by(body),
+            bool((body.get("spec") or {}).get("replay")),
         )
 
-    def other_cluster(self, other: _PoolState) -> bool:
-        """Return whether the two pools are known to have different source clusters."""
+    def is_apart(self, other: _PoolState) -> bool:
+        """Return whether both may serve a topic: their source clusters are known to differ, or one replays."""
+        if self.replays or other.replays:
+            return True
         return self.cluster is not None and other.cluster is not None and not self.cluster.is_same(other.cluster)
 
 
@@ -115,7 +122,7 @@ def find_conflicts(
         conflicting = [
             (other, state)
             for other in others
-            if not own.other_cluster(state := state_of(other.pool)) and _is_claimed(store, other, state)
+            if not own.is_apart(state := state_of(other.pool)) and _is_claimed(store, other, state)
         ]
         rank = _rank(store, binding, own)
         first = [one for one in conflicting if not one[1].absent and _rank(store, *one) < rank]
@@ -153,7 +160,7 @@ def find_holders(
         texts = []
         for other in _loaded(store.conflicting_bindings(binding.namespace, binding.name)):
             state = state_of(other.pool)
-            if state.absent or own.other_cluster(state) or not _is_claimed(store, other, state):
+            if state.absent or own.is_apart(state) or not _is_claimed(store, other, state):
                 continue
             both = find_overlap(other, binding, partial(matched, store.of_pool(POD, other.pool), other.full_name))
             if both:

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 NAME: Final = "kubectl readonly"
 DEFAULT_NAMESPACE: Final = "default"
+ACTIONS: Final = ("show", "pause", "resume", "speed", "seek")
+"""Of `pulsar-readonly replay`. It deletes no replay with live brokers, and needs one to run in."""
+
 MAX_ERROR: Final = 2000
 """Characters of an error. It may quote names and messages of objects."""
 
@@ -50,17 +53,18 @@ _EXAMPLES: Final = """examples:
   kubectl readonly status orders --topology > orders.mmd
   kubectl readonly top orders
   kubectl readonly doctor orders -- --topic persistent://public/default/orders --strict
+  kubectl readonly replay speed 10 --pool orders
 
 It runs kubectl with the user's configuration and rights; KUBECTL names another program than the kubectl of PATH.
 Exit status: 0, 1 if nothing can be shown, 2 for invalid options, 130 after an interrupt. doctor has that of the checks,
-2 if they cannot run, and 1 if kubectl loses or cannot open the connection to the pod."""
+2 if they cannot run, and 1 if kubectl loses or cannot open the connection to the pod. replay has that of its command there."""
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command's options."""
     made = OptionParser(
         prog=NAME,
-        description="Show pools of read-only brokers as their users see them. The commands only read.",
+        description="Show pools of read-only brokers as their users see them. All commands but replay only read.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -98,7 +102,16 @@ def parser() -> argparse.ArgumentParser:
         default=[],
         help="further options of pulsar-readonly doctor, after --",
     )
-    for one in (status, top, checks):
+    replay = commands.add_parser(
+        "replay",
+        help="show and change the clock of a pool with spec.replay",
+        description="Run pulsar-readonly replay in the pod of a broker.",
+    )
+    replay.add_argument("action", metavar="ACTION", choices=ACTIONS, help=", ".join(ACTIONS))
+    replay.add_argument("value", metavar="VALUE", nargs="?", help="of speed and seek, as of pulsar-readonly replay")
+    replay.add_argument("--pool", dest="name", metavar="NAME", type=pool_name, help="a pool, if there are several")
+    replay.add_argument("--broker", metavar="POD", default="", help="pod to run in (default: the first ready one)")
+    for one in (status, top, checks, replay):
         add_kubectl_options(one)
     return made
 
@@ -122,8 +135,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with _ended_by_signals():
             if is_doctor:
-                options.arguments += passed
-                return _doctor(options)
+                return _run_in_pod(options, [*options.arguments, *passed])
+            if options.command == "replay":
+                return _run_in_pod(options, [one for one in (options.action, options.value) if one is not None])
             view = view_of(made, options)
             if options.command == "status" and options.topology and options.output == "json":
                 made.error("argument --topology: it has no form json; leave out --output")
@@ -192,8 +206,8 @@ def _top(options: argparse.Namespace, view: View) -> int:
         return run_command(f"{NAME} top", show(PoolStatusReader(reader, pool.key), options), (ToolError,))
 
 
-def _doctor(options: argparse.Namespace) -> int:
-    """Replace this process by kubectl, so that its exit status, terminal and signals are those of the checks."""
+def _run_in_pod(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Replace this process by kubectl, so that its exit status, terminal and signals are those of the command in the pod."""
     begin = kubectl(options)
     chosen = _namespace(options, begin)
     with Connection(begin) as connection:
@@ -206,7 +220,7 @@ def _doctor(options: argparse.Namespace) -> int:
     if status:
         raise PluginError(f"the right to run a command in a pod is unknown: {problem or said}")
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    command = doctor.command(begin, pod, options.arguments, terminal=terminal)
+    command = doctor.command(begin, pod, options.command, arguments, terminal=terminal)
     sys.stdout.flush()
     os.execvp(command[0], command)  # noqa: S606 - no shell, and the user's own kubectl
 

@@ -1,4 +1,4 @@
-"""`kubectl readonly doctor`: the pod in which `pulsar-readonly doctor` runs, and the command line. Pure."""
+"""`kubectl readonly doctor` and `replay`: the pod in which `pulsar-readonly` runs, and the command line. Pure."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 CONTAINER: Final = "broker"
 PASSED: Final = ("--pool", "--pool-uid")
-"""Options of a broker that are not in its file. The checks recognize the pool's own consumers by them."""
+"""Options of a broker that are not in its file. They name the pool, and so its own consumers and its replay."""
 
 FAILED: Final = 2
 """Exit status if the checks could not run: that of `pulsar-readonly doctor` for failures."""
 
 
 def chosen(key: PoolKey, pods: Sequence[Manifest], wanted: str) -> Manifest:
-    """Return the pod in which the checks run: the wanted one, else the first ready one, else the first that runs.
+    """Return the pod in which a command runs: the wanted one, else the first ready one, else the first that runs.
 
     Args:
         key: the pool.
@@ -48,13 +48,16 @@ def chosen(key: PoolKey, pods: Sequence[Manifest], wanted: str) -> Manifest:
     raise PluginError(f"no broker of pool {key} runs; {views[0][0].pod}: {printable(views[0][0].problem)}")
 
 
-def command(begin: Sequence[str], pod: Manifest, arguments: Sequence[str], *, terminal: bool) -> list[str]:
-    """Return the command line that runs the checks.
+def command(
+    begin: Sequence[str], pod: Manifest, subcommand: str, arguments: Sequence[str], *, terminal: bool
+) -> list[str]:
+    """Return the command line that runs a subcommand with the broker's own settings.
 
     Args:
         begin: kubectl, with the options that choose cluster and user.
         pod: the pod.
-        arguments: further arguments of `pulsar-readonly doctor`.
+        subcommand: doctor or replay, of `pulsar-readonly`.
+        arguments: its further arguments.
         terminal: whether input and output are a terminal.
 
     Raises:
@@ -72,7 +75,7 @@ def command(begin: Sequence[str], pod: Manifest, arguments: Sequence[str], *, te
         *(["--stdin", "--tty"] if terminal else []),
         "--",
         "pulsar-readonly",
-        "doctor",
+        subcommand,
         f"--config={CONFIG_DIRECTORY}/{CONFIG_KEY}",
         *given,
         *arguments,

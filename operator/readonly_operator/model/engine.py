@@ -38,6 +38,8 @@ def engine_config(pool: Pool) -> dict[str, Any]:
         value: Any = reduce(lambda found, name: None if found is None else getattr(found, name), attributes, pool)
         if value is not None and value != default and one.key not in config:
             config[one.key] = _written(one.kind, value)
+    if pool.replay is not None:
+        config.pop("cursors", None)  # a replay has its own, whatever the pool's field says
     if pool.tiered_storage is not None and pool.tiered_storage.credentials is not None:
         config["tiered-storage"]["credentials-file"] = f"{SECRETS_DIRECTORY}/tiered-storage/credentials"
     return {one.key: config[one.key] for one in options_of(EngineConfig) if one.key in config}

@@ -259,6 +259,46 @@ def test_the_clock_is_shown_paused_and_changed_while_it_runs(
     assert "has no replay in this metadata store" in replay_command(pulsar, pool, "show")
 
 
+@pytest.mark.parametrize("loop", [False, pytest.param(True, marks=pytest.mark.nightly)])
+def test_a_jump_and_a_loop_bring_the_same_messages_again(
+    own_pool: Callable[..., Pool], recording: Recording, pulsar: Endpoints, loop: bool
+) -> None:
+    """Consumers must find their way into each round, so a loop has some time for it."""
+    pace = ["--replay-speed", "0.5", "--replay-loop", "true"] if loop else ["--replay-speed", "unlimited"]
+    pool = own_pool(2, "--topics", TESTS, *recording.window(), *pace)
+    numbers, middle = range(len(recording.times)), len(recording.times) // 2
+    with closing(quiet_client(pool.url)) as client:
+        collectors = subscribed(client, recording, "again", pulsar_lib.ConsumerType.Shared)
+
+        def wait_for(first: int, rounds: int) -> None:
+            wait_until(
+                lambda: all(
+                    sum(message.number == one for some in collectors for message in some.got) >= rounds
+                    for one in numbers[first:]
+                ),
+                120,
+                f"all from {first} on, {rounds} times",
+            )
+
+        try:
+            wait_for(0, 1)
+            if loop:
+                wait_for(0, 2)
+                assert " speed 0.5 running loop round " in replay_command(pulsar, pool, "show")
+                assert "must be a number" in replay_command(pulsar, pool, "speed", "unlimited")
+            else:
+                assert " ended round 1" in replay_command(pulsar, pool, "seek", iso(recording.times[middle]))
+                wait_for(middle, 2)
+                replay_command(pulsar, pool, "pause")
+                assert " paused round 2" in replay_command(pulsar, pool, "seek", iso(recording.times[0]))
+                assert "must be a time from 20" in replay_command(pulsar, pool, "seek", "2026-01-01T00:00:00Z")
+                assert " ended round 2" in replay_command(pulsar, pool, "resume")
+                wait_for(0, 2)
+        finally:
+            messages = merged(collectors)
+    assert {message.number for message in messages} == set(numbers)
+
+
 def test_nothing_is_published_and_no_topic_is_made(
     own_pool: Callable[..., Pool], recording: Recording, admin: PulsarAdmin, topic: str
 ) -> None:

@@ -22,6 +22,8 @@ WORDS = (
     "public/example",
     "{broker}.example.com",
     "PULSAR_PREFIX_bookkeeperExplicitLacIntervalInMills",
+    "2026-11-21T14:00:00Z",
+    "0.5",
 )
 """Texts of which the first that fits is a field's example. A new pattern may need one more."""
 

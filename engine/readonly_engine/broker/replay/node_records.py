@@ -111,6 +111,17 @@ class NodeRecords:
         """Do nothing: the claim of the partition lets other brokers write."""
 
 
+async def remove_tree(store: MetadataStore, path: str) -> None:
+    """Remove a node with all below it.
+
+    Raises:
+        MetadataUnavailableError: the store does not answer.
+    """
+    for name in sorted(await store.children(path) or ()):
+        await remove_tree(store, f"{path}/{name}")
+    await store.remove(path)
+
+
 def batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
     """Yield the items, AT_A_TIME together."""
     for begin in range(0, len(items), AT_A_TIME):

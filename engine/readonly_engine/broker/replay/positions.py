@@ -98,6 +98,9 @@ class ReplayPositions:
                         wanted
                     )  # the batch may be consumed in part (PersistentTopic.getNonDurableSubscription)
                 return await self._clamped(log, wanted)
+            clock = self._replay.clock
+            if clock.round:  # a subscription of the round before goes on without a gap
+                return await self._at_time(log, clock.round_ms)
             if subscribe.initial_position == CommandSubscribe.Earliest:
                 return await self._begin(log)
             return self._latest(log, await self._begin(log))

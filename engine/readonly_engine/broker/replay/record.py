@@ -29,10 +29,13 @@ class ReplayRecord(NamedTuple):
     partitions: int
 
 
-def window_name(begin_ms: int, end_ms: int | None) -> str:
-    """Return the name of a replay: its first and last publish time, in UTC. Another window is another replay."""
+def window_name(begin_ms: int, end_ms: int | None, uid: str = "") -> str:
+    """Return the name of a replay: its first and last publish time, in UTC, and the uid of its pool, if it has one.
+
+    Another window is another replay, and so is that of another pool of the same name.
+    """
     last = "" if end_ms is None else f"_{_time(end_ms)}"
-    return f"{_time(begin_ms)}{last}"
+    return f"{_time(begin_ms)}{last}" + (f"@{uid}" if uid else "")
 
 
 def replays_folder(pool_folder: str) -> str:
@@ -40,9 +43,9 @@ def replays_folder(pool_folder: str) -> str:
     return f"{pool_folder}/replays"
 
 
-def replay_folder(pool_folder: str, begin_ms: int, end_ms: int | None) -> str:
+def replay_folder(pool_folder: str, begin_ms: int, end_ms: int | None, uid: str = "") -> str:
     """Return the path of a replay in the metadata store."""
-    return f"{replays_folder(pool_folder)}/{quote(window_name(begin_ms, end_ms), safe='')}"
+    return f"{replays_folder(pool_folder)}/{quote(window_name(begin_ms, end_ms, uid), safe='')}"
 
 
 def record_path(folder: str) -> str:
@@ -60,6 +63,9 @@ def encode_record(record: ReplayRecord) -> bytes:
         "sinceMs": clock.since_ms,
         "atMs": clock.at_ms,
         "paused": clock.paused,
+        "loop": clock.loop,
+        "round": clock.round,
+        "roundMs": clock.round_ms,
         "partitions": record.partitions,
     }
     return json.dumps(fields).encode()
@@ -82,11 +88,15 @@ def decode_record(value: bytes) -> ReplayRecord:
             float(fields["sinceMs"]),
             float(fields["atMs"]),
             bool(fields["paused"]),
+            bool(fields.get("loop", False)),
+            int(fields.get("round", 0)),
+            float(fields.get("roundMs", fields["beginMs"])),
         )
         partitions = int(fields["partitions"])
     except (ValueError, TypeError, KeyError) as error:
         raise ReplayRecordError(f"the record of a replay is damaged: {value[:200]!r}") from error
-    if not (speed > 0 and partitions > 0 and math.isfinite(clock.since_ms) and math.isfinite(clock.at_ms)):
+    times = (clock.since_ms, clock.at_ms, clock.round_ms)
+    if not (speed > 0 and partitions > 0 and all(map(math.isfinite, times))):
         raise ReplayRecordError(f"the record of a replay is damaged: {value[:200]!r}")
     return ReplayRecord(clock, partitions)
 

@@ -38,6 +38,11 @@ class ReleasedChain(LedgerChain):
         """All ledgers, released or not."""
         return self._stored
 
+    @property
+    def end(self) -> Position:
+        """The last released entry; NOTHING for none."""
+        return self._end
+
     def release(self, last: Position) -> bool:
         """Release the entries up to a stored one; ignore an earlier one than before. Return whether more may be read."""
         if last <= self._end:
@@ -52,6 +57,11 @@ class ReleasedChain(LedgerChain):
         else:
             self._show()
         return self.limit != before
+
+    def restart(self) -> None:
+        """Release nothing any more: the clock has jumped."""
+        self._end = NOTHING
+        self._show()
 
     def topic_changed(self, info: ManagedLedgerInfo | None) -> None:
         """Apply the topic's list of ledgers; None if the topic does not exist (any more)."""

@@ -9,6 +9,9 @@ from typing import Final
 UNLIMITED: Final = math.inf
 """Speed of a replay that releases all entries at once."""
 
+LOOP_PAUSE_MS: Final = 10_000
+"""Time between the last message of a loop and the first one of its next round, in which consumers get the last ones."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReplayClock:
@@ -21,6 +24,9 @@ class ReplayClock:
         since_ms: time of the machine at the last change, ms since the epoch.
         at_ms: publish time that the clock had reached then.
         paused: whether the clock stands still.
+        loop: whether it begins again after the last publish time.
+        round: number of jumps so far, by seeks and by the loop. Each begins a round, with new cursors.
+        round_ms: publish time at which the round has begun, ms since the epoch.
     """
 
     begin_ms: int
@@ -29,11 +35,16 @@ class ReplayClock:
     since_ms: float
     at_ms: float
     paused: bool = False
+    loop: bool = False
+    round: int = 0
+    round_ms: float = 0.0
 
     @classmethod
-    def started(cls, begin_ms: int, end_ms: int | None, speed: float, now_ms: float) -> ReplayClock:
+    def started(
+        cls, begin_ms: int, end_ms: int | None, speed: float, now_ms: float, *, loop: bool = False
+    ) -> ReplayClock:
         """Return a clock that begins now."""
-        return cls(begin_ms, end_ms, speed, now_ms, begin_ms)
+        return cls(begin_ms, end_ms, speed, now_ms, begin_ms, loop=loop, round_ms=begin_ms)
 
     def released(self, now_ms: float) -> float:
         """Return the publish time that the clock has reached: entries up to it are released. Infinite for all entries."""
@@ -62,6 +73,14 @@ class ReplayClock:
         """Return whether all entries of the replay are released, and no later one will be."""
         return self.end_ms is not None and self.released(now_ms) >= self.end_ms
 
+    @property
+    def next_round_ms(self) -> float | None:
+        """The time of the machine at which the loop begins again; None for never, as the clock is now."""
+        if not self.loop or self.end_ms is None:
+            return None
+        ended = self.next_release(self.end_ms)
+        return None if ended is None else ended + LOOP_PAUSE_MS
+
     # Changes
 
     def pause(self, now_ms: float) -> ReplayClock:
@@ -75,6 +94,10 @@ class ReplayClock:
     def with_speed(self, speed: float, now_ms: float) -> ReplayClock:
         """Return the clock with another speed from now on."""
         return replace(self._at(now_ms), speed=speed)
+
+    def seek(self, publish_ms: float, now_ms: float) -> ReplayClock:
+        """Return the clock that goes on from a publish time, in a new round."""
+        return replace(self, since_ms=now_ms, at_ms=publish_ms, round=self.round + 1, round_ms=publish_ms)
 
     def _at(self, now_ms: float) -> ReplayClock:
         return replace(self, since_ms=now_ms, at_ms=self.position(now_ms))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from readonly_engine.background import run_forever
 from readonly_engine.bookkeeper.errors import BookKeeperError
+from readonly_engine.topic.chain import NONE_READABLE
 from readonly_engine.topic.log import TopicLog
 from readonly_engine.topic.reading import first_entry
 from readonly_engine.topic.replay.chain import ReleasedChain
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from readonly_engine.topic.entries import TopicEntry
     from readonly_engine.topic.position import Position
     from readonly_engine.topic.replay.shared import SharedClock
+    from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
 
 log = logging.getLogger(__name__)
 
@@ -87,18 +89,19 @@ class ReplayLog(TopicLog):
         self._following: Position | None = None  # the next entry for the gate
         self._begin: Position | None = None
         self._located: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        replay.listen(self._wake.set)
+        self._round = replay.clock.round
+        replay.listen(self._clock_changed)
         self._releasing = run_forever(self._release_entries, f"replay of {topic}")
 
     def close(self) -> None:
         """Stop following the topic, and the clock."""
-        self._replay.unlisten(self._wake.set)
+        self._replay.unlisten(self._clock_changed)
         self._releasing.cancel()
         self._located.cancel()
         super().close()
 
     async def located(self) -> None:
-        """Wait until everything is readable that the clock had released at the opening of the log."""
+        """Wait until everything is readable that the clock had released at the opening of the log, or at its last jump."""
         await await_shared(self._located)
 
     @property
@@ -155,7 +158,35 @@ class ReplayLog(TopicLog):
         ledger = self.chain.stored.ledger(entry.ledger_id)
         return 0 if ledger is None else ledger.closed_ms
 
+    def _topic_changed(self, info: ManagedLedgerInfo | None) -> None:
+        known = {one: ledger for one in self.chain.stored.ledger_ids if (ledger := self.chain.stored.ledger(one))}
+        super()._topic_changed(info)
+        end = self._released.end
+        lost = sum(
+            ledger.last_readable - (end.entry_id if end.ledger_id == one else NONE_READABLE)
+            for one, ledger in known.items()
+            if one >= end.ledger_id and self.chain.stored.ledger(one) is None
+        )
+        if lost > 0 and info is not None:
+            log.warning(
+                "retention has deleted entries that the replay had not released, its consumers do not get them: "
+                "topic=%s entries=%d first=%s",
+                self.topic,
+                lost,
+                self.chain.stored.first,
+            )
+
     # Releases
+
+    def _clock_changed(self) -> None:
+        if self._replay.clock.round != self._round:
+            self._round = self._replay.clock.round
+            self._gate, self._following = ReplayGate(), None
+            if self._located.done():
+                self._located = asyncio.get_running_loop().create_future()
+            self._released.restart()
+        self._notifier.on_limit_changed(at_once=True)  # also for delayed messages, which the clock delivers
+        self._wake.set()
 
     async def _release_entries(self) -> None:
         await await_shared(self._opened)
@@ -164,6 +195,7 @@ class ReplayLog(TopicLog):
         pause = RETRY_S[0]
         while True:
             self._wake.clear()
+            round_ = self._round
             try:
                 if not lacs_known:  # else the search of the clock's place would end before the open ledger
                     await self.refresh()
@@ -177,6 +209,8 @@ class ReplayLog(TopicLog):
                 pause = min(2 * pause, RETRY_S[1])
                 continue
             pause = RETRY_S[0]
+            if round_ != self._round:
+                continue
             if not self._located.done():
                 self._located.set_result(None)
             with suppress(TimeoutError):
@@ -185,7 +219,7 @@ class ReplayLog(TopicLog):
 
     async def _release_due(self) -> None:
         """Release all entries that are due, and read ahead."""
-        stored = self.chain.stored
+        stored, round_ = self.chain.stored, self._round
         released = self._replay.released
         if released == math.inf:
             self._gate, self._following = ReplayGate(), None
@@ -193,6 +227,8 @@ class ReplayLog(TopicLog):
             return
         if self._following is None:
             found = await first_entry(_StoredLog(self), lambda entry: self._published_ms(entry) <= released)
+            if round_ != self._round:
+                return
             self._release(stored.before(found))
             shown = self.chain.limit
             self._following = found if shown is None else max(found, stored.after(shown))
@@ -203,7 +239,7 @@ class ReplayLog(TopicLog):
                 return
             self._following = stored.at_or_after(self._following)
             entries = await self.read_stored(self._following, min(room, self._reads.ahead_entries))
-            if not entries:
+            if not entries or round_ != self._round:
                 return
             ahead = [AheadEntry(entry.position, entry.timestamp, entry.size) for entry in entries]
             closed_ms = self._closed_ms(entries[0])

@@ -24,6 +24,7 @@ from readonly_operator.api.pool.placement import (
     UpdateStrategy,
 )
 from readonly_operator.api.pool.probes import Probes
+from readonly_operator.api.pool.replay import Replay
 from readonly_operator.api.pool.sleeping import ScaleToZero
 from readonly_operator.api.pool.source import Source
 from readonly_operator.api.pool.source_ref import SourceRef
@@ -68,6 +69,7 @@ class PoolSpec:
         image_pull_secrets: with credentials for the image.
         resources: of a broker's container, as in a pod.
         cache: entry cache of a broker.
+        replay: past messages instead of present ones; None for a pool of present ones.
         cursors: keeper of the subscriptions' cursors.
         cursor_partitions: of a new topic with local cursors.
         on_deletion: Keep or Release, of local cursors.
@@ -116,6 +118,28 @@ class PoolSpec:
             "resources.requests.cpu is required with autoscaling.targetCPUUtilization, which compares usage with it",
             ".resources",
             "FieldValueRequired",
+        ),
+        Rule(
+            "has(self.replay) == has(oldSelf.replay) && (!has(self.replay) || self.replay == oldSelf.replay)",
+            "is immutable: delete and recreate the pool to change it; kubectl readonly replay changes the speed while it runs",
+            ".replay",
+        ),
+        Rule(
+            "!has(self.replay) || !has(self.scaleToZero)",
+            "is not possible with replay, whose clock goes on without brokers",
+            ".scaleToZero",
+            "FieldValueForbidden",
+        ),
+        Rule(
+            "!has(self.replay) || !has(self.lookup) || !has(self.lookup.unbound) || self.lookup.unbound == 'Reject'",
+            "must be Reject, or absent, with replay, which leads no client to an owner broker",
+            ".lookup.unbound",
+        ),
+        Rule(
+            "!has(self.replay) || !has(self.lookup) || !has(self.lookup.clusterName)",
+            "is not possible with replay, which is no place of present messages",
+            ".lookup.clusterName",
+            "FieldValueForbidden",
         ),
         *NODE_PORT_RULES,
         *HTTP_RULES,
@@ -184,6 +208,14 @@ class PoolSpec:
             Nested(Cache),
             "Entry cache of a broker: it reads each entry from a bookie once for all its consumers.",
             stored=True,
+        ),
+    )
+    replay: Replay | None = field(
+        default=None,
+        metadata=declare(
+            Nested(Replay),
+            "Past messages of the topics instead of present ones, with cursors of the pool's own. Its bindings conflict with "
+            "those of no other pool; their cursors, tail, dispatch and placement have no effect. Immutable.",
         ),
     )
     cursors: str = field(

@@ -152,6 +152,7 @@ cursors: local
 replay-from: 2026-11-21T14:00:00Z
 replay-to: "2026-11-21T16:00:00.5+01:00"
 replay-speed: 2.5
+replay-loop: true
 """)
     config = make_config(read_config_file(file), {})
     assert config.bookkeeper_metadata_url == MetadataUrl(StoreKind.OXIA, "oxia:6648", "bookkeeper")
@@ -180,7 +181,7 @@ replay-speed: 2.5
     assert config.http_files == TlsFiles("tls", None, folder / "server.pem", folder / "server.key")
     assert config.http_peers == TlsFiles("peer-tls", folder / "peers.pem")
     assert config.peer_tls == TlsFiles("peer-tls", folder / "peers.pem", folder / "server.pem", folder / "server.key")
-    assert config.replay == ReplaySettings(1_795_269_600_000, 1_795_273_200_500, 2.5)
+    assert config.replay == ReplaySettings(1_795_269_600_000, 1_795_273_200_500, 2.5, True)
 
 
 @pytest.mark.parametrize("key", ["metadata-store-url", "service-url", "admin-url"])
@@ -231,6 +232,7 @@ def test_an_invalid_part_of_a_value_is_shown_with_its_option(key, value, says):
 
 
 BEGIN = "2026-11-21T14:00:00Z"
+LATER = "2026-11-21T15:00:00Z"
 
 
 @pytest.mark.parametrize(
@@ -238,6 +240,11 @@ BEGIN = "2026-11-21T14:00:00Z"
     [
         ({"replay-to": BEGIN}, "replay-from is missing: replay-to needs it"),
         ({"replay-speed": "5"}, "replay-from is missing: replay-speed needs it"),
+        ({"replay-from": BEGIN, "replay-loop": True}, "replay-to is missing: replay-loop needs it"),
+        (
+            {"replay-from": BEGIN, "replay-to": LATER, "replay-loop": True, "replay-speed": "unlimited"},
+            "replay-speed: must be a number with replay-loop, not unlimited",
+        ),
         (
             {"replay-from": BEGIN, "replay-to": BEGIN},
             "replay-to: must be later than replay-from, 2026-11-21T14:00:00.000Z, not 2026-11-21T14:00:00.000Z",

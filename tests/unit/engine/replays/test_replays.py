@@ -6,7 +6,8 @@ import sys
 
 import pytest
 from readonly_engine.broker.replay.record import ReplayRecord, encode_record, record_path, replay_folder
-from readonly_engine.replays.command import main
+from readonly_engine.config.replay import SPEED, TIME
+from readonly_engine.replays.command import changes, main, parser
 from readonly_engine.replays.stored import delete, find, replays_of
 from readonly_engine.tool.errors import ToolError
 from readonly_engine.topic.replay.clock import ReplayClock
@@ -77,8 +78,10 @@ async def test_a_pool_without_replays_and_a_damaged_record_are_errors():
         (["show", "--metadata-store-url", "zookeeper"], 1, "--metadata-store-url: "),
         (["speed", "0"], 2, "must be a number from 0.01 to 1000, or unlimited, not '0'"),
         (["jump"], 2, "invalid choice: 'jump'"),
-        (["speed"], 2, "give the speed, a number from 0.01 to 1000, or unlimited"),
-        (["pause", "5"], 2, "pause takes no speed"),
+        (["speed"], 2, "speed: must be a number from 0.01 to 1000, or unlimited, not None"),
+        (["seek", "noon"], 2, "seek: must be a time of this millennium with its zone"),
+        (["pause", "5"], 2, "pause takes no value"),
+        (["show", "--config", "/nowhere"], 1, "--config: "),
     ],
 )
 def test_wrong_words_are_refused(capsys, monkeypatch, words, status, says):
@@ -87,3 +90,28 @@ def test_wrong_words_are_refused(capsys, monkeypatch, words, status, says):
         sys.exit(main(words))
     assert ended.value.code == status
     assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "loop", "says"),
+    [
+        (["seek", "2026-11-21T13:59:59Z"], False, f"must be a time from {FIRST} to 2026-11-21T15:00:00.000Z, not 2026"),
+        (
+            ["seek", "2026-11-21T15:00:00.1Z"],
+            False,
+            f"must be a time from {FIRST} to 2026-11-21T15:00:00.000Z, not 2026",
+        ),
+        (["speed", "unlimited"], True, "the speed of a replay with a loop must be a number"),
+        (["seek", "2026-11-21T15:00:00Z"], True, ""),
+    ],
+)
+def test_a_jump_stays_within_the_replay_and_a_loop_has_a_pace(words, loop, says):
+    options = parser().parse_args(words)
+    options.value = {"seek": TIME, "speed": SPEED}[options.command].parse(options.value)
+    clock = ReplayClock.started(BEGIN, BEGIN + 3_600_000, 1.0, BEGIN + 5e9, loop=loop)
+    if says:
+        with pytest.raises(ToolError, match=says):
+            changes(options)(clock)
+    else:
+        sought = changes(options)(clock)
+        assert (sought.at_ms, sought.round_ms, sought.round) == (BEGIN + 3_600_000, BEGIN + 3_600_000, 1)

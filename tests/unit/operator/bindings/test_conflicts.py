@@ -120,6 +120,22 @@ def shared(pool_body, **status):
     return {**body, "status": status} if status else body
 
 
+def test_a_replay_conflicts_with_no_other_pool(store, put, found, pool_body):
+    def replay(name):
+        body = pool_body(name, replay={"from": "2026-11-21T14:00:00Z"})
+        body["metadata"]["resourceVersion"] = "8"
+        store.put(POOL, body)
+
+    put("first", "demo", OLD)
+    put("past", "other", NEW)
+    assert found("demo").prevailing
+    assert found("other").against
+    replay("other")
+    assert (found("demo").prevailing, found("other").against) == ({}, {})
+    replay("demo")
+    assert (found("demo").prevailing, found("other").against) == ({}, {})
+
+
 def test_a_pool_whose_source_is_missing_holds_no_topics_of_any_cluster(store, put, held_back, found, pool_body):
     store.put(POOL, shared(pool_body))
     put("first", "shared", OLD)

@@ -46,6 +46,7 @@ KEY = PoolKey(NAMESPACE, "orders")
         (["top", "--interval", "0"], "'0' must be a number of seconds from 1 to 3600"),
         (["status", "--", "--strict"], "options after -- are for doctor only"),
         (["top", "a", "b"], "unrecognized arguments"),
+        (["replay", "delete"], "invalid choice"),
     ],
 )
 def test_wrong_options_are_one_clear_error(capsys, argv, message):
@@ -104,17 +105,17 @@ def test_the_checks_run_in_the_first_ready_broker():
 
 
 def test_the_command_line_of_the_checks():
-    found = doctor.command(["kubectl", "--context=c"], pod("orders-1"), ["--strict"], terminal=False)
+    found = doctor.command(["kubectl", "--context=c"], pod("orders-1"), "doctor", ["--strict"], terminal=False)
     assert found == [
         "kubectl", "--context=c", "exec", "--namespace=streaming", "orders-1", "--container=broker", "--",
         "pulsar-readonly", "doctor", "--config=/etc/pulsar-readonly/engine.yaml",
         "--pool=streaming.orders", "--pool-uid=u-1", "--strict",
     ]  # fmt: skip
-    assert doctor.command(["kubectl"], pod("orders-1"), [], terminal=True)[5:8] == ["--stdin", "--tty", "--"]
+    assert doctor.command(["kubectl"], pod("orders-1"), "doctor", [], terminal=True)[5:8] == ["--stdin", "--tty", "--"]
     other = pod("orders-1")
     other["spec"]["containers"][0]["name"] = "sidecar"
     with pytest.raises(PluginError, match="pod orders-1 has no container 'broker'"):
-        doctor.command(["kubectl"], other, [], terminal=False)
+        doctor.command(["kubectl"], other, "doctor", [], terminal=False)
 
 
 @pytest.fixture
@@ -166,7 +167,15 @@ def test_checks_that_cannot_run_are_status_2(recorded, monkeypatch, capsys):
         assert message in capsys.readouterr().err
 
 
-def test_doctor_becomes_kubectl(recorded, monkeypatch):
+@pytest.mark.parametrize(
+    ("given", "passed"),
+    [
+        (["doctor", "-n", NAMESPACE, "--", "--topic", "t"], ["doctor", "--topic", "t"]),
+        (["replay", "speed", "10", "-n", NAMESPACE, "--pool", "orders"], ["replay", "speed", "10"]),
+        (["replay", "pause", "-n", NAMESPACE], ["replay", "pause"]),
+    ],
+)
+def test_doctor_and_replay_become_kubectl(recorded, monkeypatch, given, passed):
     class ReplacedError(Exception):
         pass
 
@@ -177,10 +186,11 @@ def test_doctor_becomes_kubectl(recorded, monkeypatch):
     monkeypatch.setattr(command, "output_of", lambda _: (0, "yes", ""))
     monkeypatch.delenv("KUBECTL", raising=False)
     with pytest.raises(ReplacedError) as raised:
-        main(["doctor", "-n", NAMESPACE, "--", "--topic", "t"])
+        main(given)
     file, argv = raised.value.args
     assert file == "kubectl"
-    assert argv[-2:] == ["--topic", "t"]
+    within = argv[argv.index("pulsar-readonly") + 1 :]
+    assert [one for one in within if not one.startswith(("--config=", "--pool"))] == passed
     assert "orders-0" in argv
 
 

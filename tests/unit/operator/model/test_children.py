@@ -227,6 +227,12 @@ PLATFORM = {
     },
 }
 """Workers, node ports, timings of probes, egress, custom metrics, and metadata of all objects."""
+REPLAY = {
+    "replay": {"from": "2026-11-21T14:00:00Z", "to": "2026-11-21T16:00:00+01:00", "speed": "2.5", "loop": True},
+    "cursorPartitions": 4,
+    "lookup": {"unbound": "Reject"},
+}
+"""Past messages."""
 
 
 def _template(pool: Pool, lookup: LookupConfig, settings: Settings = SETTINGS) -> dict:
@@ -244,6 +250,7 @@ SPECS = {
     "oauth2": OAUTH2,
     "issued": ISSUED,
     "platform": PLATFORM,
+    "replay": REPLAY,
 }
 
 

@@ -36,6 +36,9 @@ CLOCK = ReplayClock.started(BEGIN, None, 1.0, BEGIN + 5e9)
         st.floats(0, 2**45),
         st.floats(0, 2**45),
         st.booleans(),
+        st.booleans(),
+        st.integers(0, 2**31),
+        st.floats(0, 2**45),
     ),
     st.integers(1, 1024),
 )
@@ -52,6 +55,7 @@ def test_a_record_is_what_was_stored(clock, partitions):
         {"speed": -1},
         {"partitions": 0},
         {"atMs": float("nan")},
+        {"roundMs": float("inf")},
         {"sinceMs": None},
         {"endMs": "x"},
     ],

@@ -7,7 +7,8 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from readonly_engine.topic.replay.clock import UNLIMITED, ReplayClock
+from readonly_engine.topic.replay.clock import LOOP_PAUSE_MS, UNLIMITED, ReplayClock
+from readonly_engine.topic.replay.shared import SharedClock
 
 DAY = 86_400_000.0
 
@@ -15,6 +16,10 @@ DAY = 86_400_000.0
 def started(speed=1.0, end=None):
     """A replay of publish times from 1,000,000 on, which has begun a day later."""
     return ReplayClock.started(1_000_000, end, speed, 1_000_000 + DAY)
+
+
+def looping(speed=1.0):
+    return ReplayClock.started(1_000_000, 1_001_000, speed, 1_000_000 + DAY, loop=True)
 
 
 @pytest.mark.parametrize(
@@ -70,6 +75,27 @@ def test_a_replay_has_ended_when_its_last_publish_time_is_released():
     assert started(UNLIMITED, 1_001_000).ended(begun)
 
 
+@pytest.mark.parametrize(
+    ("clock", "after_ms"),
+    [
+        (started(end=1_001_000), None),
+        (looping(), 1000 + LOOP_PAUSE_MS),
+        (looping(speed=0.5), 2000 + LOOP_PAUSE_MS),
+        (looping().pause(1_000_000 + DAY + 700), None),
+        (looping().seek(1_000_900, 1_000_000 + DAY + 5000), 5100 + LOOP_PAUSE_MS),
+    ],
+)
+def test_when_a_loop_begins_again(clock, after_ms):
+    assert clock.next_round_ms == (None if after_ms is None else 1_000_000 + DAY + after_ms)
+
+
+def test_a_jump_begins_a_round_and_keeps_speed_and_pause():
+    clock = started(10).pause(1_000_000 + DAY + 700).seek(1_000_100, 1_000_000 + DAY + 900)
+    assert (clock.round, clock.round_ms, clock.speed, clock.paused) == (1, 1_000_100, 10, True)
+    assert clock.released(1_000_000 + DAY + 5000) == 1_000_100
+    assert clock.resume(1_000_000 + DAY + 5000).released(1_000_000 + DAY + 5010) == 1_000_200
+
+
 CHANGES = st.lists(
     st.tuples(st.integers(0, 5000), st.sampled_from(["pause", "resume"]) | st.floats(0.01, 1000) | st.just(UNLIMITED)),
     max_size=12,
@@ -93,3 +119,15 @@ def test_the_clock_never_steps_back_and_keeps_what_it_promises(changes, later_ms
     due = clock.next_release(reached + later_ms)
     if due is not None:
         assert clock.released(max(due, now)) >= reached + later_ms - 1e-3
+
+
+def test_delayed_messages_are_due_by_the_clock_of_the_replay():
+    begun, now = 1_000_000 + DAY, [1_000_000 + DAY + 50]
+    shared = SharedClock(started(10, 1_001_000), lambda: now[0])
+    assert (shared.delivery_ms(), shared.seconds_until(1_000_900)) == (1_000_500, 0.04)
+    assert shared.seconds_until(1_001_001) is None, "it was delivered after the replay's end"
+    shared.change(shared.clock.pause(now[0]))
+    assert shared.seconds_until(1_000_900) is None
+    unlimited = SharedClock(started(UNLIMITED), lambda: begun)
+    assert unlimited.delivery_ms() == begun
+    assert unlimited.seconds_until(int(begun) + 500) == 0.5, "a delay that lasts still"

@@ -140,6 +140,41 @@ async def test_a_paused_clock_releases_nothing_and_goes_on_where_it_stood():
         await made.limit(5, 0)
 
 
+@pytest.mark.parametrize(("to_ms", "begins"), [(0, (3, 1)), (100, (3, 2)), (350, (3, 2))])
+async def test_a_jump_of_the_clock_releases_from_there_on(to_ms, begins):
+    """Back from the end: messages that were released are not any more, until the clock has their time again."""
+    async with opened() as made:
+        await made.pass_to(10_000)
+        await made.limit(5, 2)
+        made.replay.change(made.replay.clock.seek(BEGIN + to_ms, STARTED + 10_000))
+        assert made.log.limit is None
+        await made.log.located()
+        await made.limit(*begins)
+        await made.pass_to(10_400 - to_ms)
+        await made.limit(5, 0)
+
+
+async def test_a_read_for_the_time_before_a_jump_releases_nothing_after_it(monkeypatch):
+    async with opened() as made:
+        going, ready = asyncio.Event(), asyncio.Event()
+        read = ReplayLog.read_stored
+
+        async def slow(log, first, count):
+            ready.set()
+            await going.wait()
+            return await read(log, first, count)
+
+        await made.pass_to(10_000)
+        await made.limit(5, 2)
+        monkeypatch.setattr(ReplayLog, "read_stored", slow)
+        made.replay.change(made.replay.clock.seek(BEGIN + 900, STARTED + 10_000))
+        await ready.wait()
+        made.replay.change(made.replay.clock.seek(BEGIN, STARTED + 10_000))
+        going.set()
+        await made.log.located()
+        await made.limit(3, 1)
+
+
 async def test_a_log_that_is_opened_late_begins_where_the_clock_is(scene):
     scene.now = STARTED + 500
     scene.topic(l3=[-500, 0, 100, 400], l5=[300, 900, 2000])
@@ -215,3 +250,19 @@ async def test_a_read_that_fails_is_repeated(scene, monkeypatch):
     scene.topic(l3=[0, 100])
     await scene.log.located()
     assert (scene.log.limit, failures) == ((3, 0), [])
+
+
+@pytest.mark.parametrize(("after_ms", "lost"), [(0, 2 + 2), (300, 1 + 2), (1000, 0)])
+async def test_entries_that_are_deleted_before_their_release_are_told(caplog, after_ms, lost):
+    """In time, from the third entry of the first ledger on; the last ledger stays."""
+    async with played() as made:
+        ledgers = {"l3": [-500, 0, 100, 400], "l5": [600, 900], "l7": [2000]}
+        made.topic(**ledgers)
+        await made.log.located()
+        await made.pass_to(after_ms)
+        await made.limit(*{0: (3, 1), 300: (3, 2), 1000: (5, 1)}[after_ms])
+        made.topic(l7=ledgers["l7"])
+        told = [one for one in caplog.messages if one.startswith("retention has deleted entries")]
+        assert [f"entries={lost} " in one for one in told] == ([True] if lost else [])
+        await made.pass_to(2000)
+        await made.limit(7, 0)
