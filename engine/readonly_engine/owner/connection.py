@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from readonly_engine.background import ends
 from readonly_engine.clock import lease_time
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
 
+    from readonly_engine.owner.connection_parts import ConnectionEvents, Publisher, Splicing
     from readonly_engine.owner.handlers import ConnectionHandler
     from readonly_engine.owner.identity import Identity
     from readonly_engine.wire.entry import Entry
-    from readonly_engine.wire.pulsar_pb2 import AuthData
     from readonly_engine.wire.splice import Splice
 
 log = logging.getLogger(__name__)
@@ -40,44 +40,6 @@ CLOSE_TIMEOUT_S = 2.0
 
 KEEP_ALIVE_S = 30.0
 """Interval of PINGs. A connection that receives nothing for one interval after a PING is closed."""
-
-
-class Publisher(Protocol):
-    """A client that has a connection for its producers alone; it answers the owner's PINGs and backpressure."""
-
-    def on_owner_writable(self, connection: OwnerConnection, *, writable: bool) -> None:
-        """Handle the start or end of the connection's backpressure; the end of the connection counts as writable."""
-
-    def on_owner_ping(self, connection: OwnerConnection) -> None:
-        """Handle a PING of the owner, which expects `pong`, or any other command."""
-
-
-class Splicing(Protocol):
-    """Surrounds the deliveries of splices (see wire/splice.py)."""
-
-    def check(self) -> None:
-        """Suspend deliveries that may not go on, before entries are decoded."""
-
-    def deliver(self, writes: dict[Any, list[bytes]], last: Splice) -> None:
-        """Write frames to the clients, before any other entry is handled.
-
-        Args:
-            writes: frames by the client's connection.
-            last: the last splice that has made one.
-        """
-
-
-class ConnectionEvents(Protocol):
-    """Gets a connection's events that concern its credentials and clients."""
-
-    def on_challenge(self, connection: OwnerConnection, challenge: AuthData) -> None:
-        """Handle a request for credentials: for more during the handshake, for newer ones later."""
-
-    def on_connection_lost(self, connection: OwnerConnection) -> None:
-        """Handle the end of the connection; its handlers are called next."""
-
-    def on_probe(self) -> None:
-        """Handle a PING by which the owner asks whether a consumer is alive. It has been answered for all of them."""
 
 
 class OwnerConnection(asyncio.Protocol):

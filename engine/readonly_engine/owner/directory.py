@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from readonly_engine.net.tls import ClientTls
-    from readonly_engine.owner.connection import ConnectionEvents
+    from readonly_engine.owner.connection_parts import ConnectionEvents
     from readonly_engine.owner.identity import Identity
     from readonly_engine.owner.identity_session import IdentityClient
     from readonly_engine.wire.framing import StoredFrameLimit

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from readonly_engine.owner.auth_refresh import RefreshOutcome
-    from readonly_engine.owner.connection import ConnectionEvents, OwnerConnection
+    from readonly_engine.owner.connection import OwnerConnection
+    from readonly_engine.owner.connection_parts import ConnectionEvents
     from readonly_engine.owner.identity import Identity
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from readonly_engine.broker.subscription.cursor_sync import CursorSync, OwnerCursorRanges
+from readonly_engine.broker.subscription.cursor_queries import OwnerCursorRanges
+from readonly_engine.broker.subscription.cursor_sync import CursorSync
 from readonly_engine.owner.consumer_events import OwnerCursorState
 from readonly_engine.wire.pulsar_pb2 import CommandAck
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from readonly_engine.broker.split.machines import LeaseCoordinator, LeaseMember
     from readonly_engine.broker.split.member import AckReceipt
     from readonly_engine.broker.split.runner import SplitRunner
-    from readonly_engine.broker.subscription.cursor_sync import OtherBrokers
+    from readonly_engine.broker.subscription.cursor_queries import OtherBrokers
     from readonly_engine.broker.subscription.ignored_acks import SentAcks
     from readonly_engine.broker.subscription.parts import SubscriptionParts
     from readonly_engine.broker.subscription.subscriber import Subscriber

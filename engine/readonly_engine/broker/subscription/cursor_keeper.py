@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from readonly_engine.broker.cursors.local_subscription import ServedSubscription
-from readonly_engine.broker.subscription.cursor_sync import CursorQueries
+from readonly_engine.broker.subscription.cursor_queries import CursorQueries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

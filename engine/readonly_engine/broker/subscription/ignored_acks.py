@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from readonly_engine.broker.subscription.cursor_sync import covered, unanswered_acks
+from readonly_engine.broker.subscription.resume_context import covered, unanswered_acks
 from readonly_engine.topic.position import Position, PositionRanges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from readonly_engine.broker.dispatch.cursor import CursorReplica
-    from readonly_engine.broker.subscription.cursor_sync import CursorQueries
+    from readonly_engine.broker.subscription.cursor_queries import CursorQueries
     from readonly_engine.owner.consumer_events import OwnerCursorState
     from readonly_engine.owner.cursor_consumer import CursorConsumer
     from readonly_engine.owner.grouped_acks import GroupedAckSender

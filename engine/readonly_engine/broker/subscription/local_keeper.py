@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from readonly_engine.broker.dispatch.make import DispatchSettings
 from readonly_engine.broker.subscription.cursor_keeper import LoadedAcks
-from readonly_engine.broker.subscription.cursor_sync import OwnerCursorRanges
+from readonly_engine.broker.subscription.cursor_queries import OwnerCursorRanges
 from readonly_engine.owner.consumer_events import OwnerCursorState
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.wire.pulsar_pb2 import ServerError

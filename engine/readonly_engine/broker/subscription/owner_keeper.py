@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from readonly_engine.broker.cursors.local_subscription import ServedSubscription
     from readonly_engine.broker.subscription.cursor_keeper import KeptSubscription
-    from readonly_engine.broker.subscription.cursor_sync import OwnerCursorRanges
+    from readonly_engine.broker.subscription.cursor_queries import OwnerCursorRanges
     from readonly_engine.broker.subscription.owner_queries import OwnerQueries
     from readonly_engine.broker.subscription.pending_acks import PendingAckSource
     from readonly_engine.metadata.topic_name import TopicName

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from readonly_engine.broker.subscription.batch_index_acks import NOT_MARKED
-from readonly_engine.broker.subscription.cursor_sync import OwnerCursorRanges
+from readonly_engine.broker.subscription.cursor_queries import OwnerCursorRanges
 from readonly_engine.broker.subscription.owner_policies import CONFIGURATION_TTL_S, POLICIES_TTL_S, OwnerPolicies
 from readonly_engine.broker.subscription.pending_acks import PendingAckSource, pending_ack_log_name
 from readonly_engine.owner.consumer_events import OwnerCursorState

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from readonly_engine.broker.dispatch.make import DispatchSettings
-    from readonly_engine.broker.subscription.cursor_sync import OtherBrokers
+    from readonly_engine.broker.subscription.cursor_queries import OtherBrokers
     from readonly_engine.broker.subscription.parts import SubscriptionParts
     from readonly_engine.broker.subscription.pending_acks import EndedTransaction
     from readonly_engine.broker.subscription.subscriber import Subscriber

@@ -9,12 +9,8 @@ from hypothesis import strategies as st
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.broker.dispatch.cursor import CursorReplica
 from readonly_engine.broker.subscription import cursor_sync as owner_cursor
-from readonly_engine.broker.subscription.cursor_sync import (
-    CursorSync,
-    OwnerCursorRanges,
-    begins_with_batch,
-    follow_owner,
-)
+from readonly_engine.broker.subscription.cursor_queries import OwnerCursorRanges
+from readonly_engine.broker.subscription.cursor_sync import CursorSync, begins_with_batch, follow_owner
 from readonly_engine.owner.consumer_events import OwnerCursorState
 from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.topic.compacted import CompactedChain

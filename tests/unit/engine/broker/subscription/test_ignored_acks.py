@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from readonly_engine.broker.dispatch.cursor import CursorReplica
 from readonly_engine.broker.subscription import ignored_acks
-from readonly_engine.broker.subscription.cursor_sync import OwnerCursorRanges
+from readonly_engine.broker.subscription.cursor_queries import OwnerCursorRanges
 from readonly_engine.broker.subscription.ignored_acks import SentAcks, find_ignored_acks
 from readonly_engine.owner.consumer_events import OwnerCursorState
 from readonly_engine.topic.position import EARLIEST, Position

@@ -1,0 +1,48 @@
+"""What a connection to an owner needs of others: clients of its producers, splices, users of its credentials."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from readonly_engine.owner.connection import OwnerConnection
+    from readonly_engine.wire.pulsar_pb2 import AuthData
+    from readonly_engine.wire.splice import Splice
+
+
+class Publisher(Protocol):
+    """A client that has a connection for its producers alone; it answers the owner's PINGs and backpressure."""
+
+    def on_owner_writable(self, connection: OwnerConnection, *, writable: bool) -> None:
+        """Handle the start or end of the connection's backpressure; the end of the connection counts as writable."""
+
+    def on_owner_ping(self, connection: OwnerConnection) -> None:
+        """Handle a PING of the owner, which expects `pong`, or any other command."""
+
+
+class Splicing(Protocol):
+    """Surrounds the deliveries of splices (see wire/splice.py)."""
+
+    def check(self) -> None:
+        """Suspend deliveries that may not go on, before entries are decoded."""
+
+    def deliver(self, writes: dict[Any, list[bytes]], last: Splice) -> None:
+        """Write frames to the clients, before any other entry is handled.
+
+        Args:
+            writes: frames by the client's connection.
+            last: the last splice that has made one.
+        """
+
+
+class ConnectionEvents(Protocol):
+    """Gets a connection's events that concern its credentials and clients."""
+
+    def on_challenge(self, connection: OwnerConnection, challenge: AuthData) -> None:
+        """Handle a request for credentials: for more during the handshake, for newer ones later."""
+
+    def on_connection_lost(self, connection: OwnerConnection) -> None:
+        """Handle the end of the connection; its handlers are called next."""
+
+    def on_probe(self) -> None:
+        """Handle a PING by which the owner asks whether a consumer is alive. It has been answered for all of them."""
