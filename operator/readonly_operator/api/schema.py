@@ -339,7 +339,7 @@ class Nested:
     def openapi(self) -> dict[str, Any]:
         """See Schema."""
         declared: dict[str, tuple[Declared, object]] = {
-            _name(one): (one.metadata[KEY], one.default) for one in fields(self.cls) if KEY in one.metadata
+            name_of(one): (one.metadata[KEY], one.default) for one in fields(self.cls) if KEY in one.metadata
         }
         return _object({"type": "object"}, declared, getattr(self.cls, "RULES", ()))
 
@@ -375,7 +375,7 @@ def declared_values(cls: type[Any], value: Any, path: str) -> dict[str, Any]:
         declared: Declared | None = one.metadata.get(KEY)
         if declared is None:
             continue
-        name = _name(one)
+        name = name_of(one)
         given = value.get(name)
         if given is None or given == "":
             if declared.required and one.default is MISSING:
@@ -398,32 +398,9 @@ def json_name(attribute: str) -> str:
     return head + "".join(_INITIALISMS.get(word, word.capitalize()) for word in tail)
 
 
-def _name(attribute: Field[Any]) -> str:
+def name_of(attribute: Field[Any]) -> str:
+    """Return the JSON name of a declared field."""
     return attribute.metadata[KEY].name or json_name(attribute.name)
-
-
-def attributes_of(cls: type[Any], path: str) -> tuple[tuple[str, ...], object]:
-    """Return the attributes that lead to a field, from one dataclass to the next, and the field's default.
-
-    Args:
-        cls: the dataclass of the object that the path begins in.
-        path: JSON names with dots between, for example cache.size.
-
-    Raises:
-        KeyError: there is no such field.
-    """
-    head, _, rest = path.partition(".")
-    one = {_name(found): found for found in fields(cls) if KEY in found.metadata}[head]
-    if not rest:
-        return (one.name,), one.default
-    below, default = attributes_of(one.metadata[KEY].schema.cls, rest)
-    return (one.name, *below), default
-
-
-def by_json_name(value: object) -> dict[str, Any]:
-    """Return the declared fields of a dataclass's value by their JSON names."""
-    declared = (one for one in fields(value) if KEY in one.metadata)  # type: ignore[arg-type]
-    return {_name(one): getattr(value, one.name) for one in declared}
 
 
 _INITIALISMS = {"cpu": "CPU"}
@@ -463,7 +440,7 @@ def _stored(cls: type[Any]) -> dict[str, Any]:
         declared: Declared | None = one.metadata.get(KEY)
         if declared is not None and declared.stored:
             nested = declared.schema
-            made[_name(one)] = _stored(nested.cls) if isinstance(nested, Nested) else one.default
+            made[name_of(one)] = _stored(nested.cls) if isinstance(nested, Nested) else one.default
     return made
 
 

@@ -12,8 +12,9 @@ from readonly_engine.config.kinds import FILE, SIZE
 from readonly_engine.config.option import Kind, Option, options_of
 from readonly_engine.config.settings import EngineConfig
 
+from readonly_operator.api.field_paths import attributes_of, by_json_name
 from readonly_operator.api.pool.spec import PoolSpec
-from readonly_operator.api.schema import attributes_of, by_json_name, json_name
+from readonly_operator.api.schema import json_name
 from readonly_operator.kube.names import (
     ALL_INTERFACES,
     LOCALITY_FILE,
