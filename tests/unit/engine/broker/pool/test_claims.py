@@ -273,6 +273,26 @@ def test_what_was_claimed_again_is_read_anew_before_it_is_served(pool):
     assert a.stale[KEY] != a.epochs[number] != NO_EPOCH
 
 
+def test_what_is_claimed_again_in_doubt_stays_suspended(pool):
+    a, _ = pool
+    a.request()
+    a.run()
+    a.store.expire(a)
+    a.answered(101.0)
+    a.now = a.claims.until + 1
+    a.do(a.claims.on_timer(a.now))
+    a.run()
+    assert (KEY in a.suspended, a.claims.suspended) == (True, True)
+    a.answered(a.now)
+    assert (KEY in a.suspended, a.claims.suspended, a.serves) == (False, False, True)
+
+
+def test_nobody_is_served_before_the_first_session():
+    claims = Claims("a")
+    assert claims.suspended
+    assert [action.kind for action in claims.request(KEY, 1, 0.0)] == [ActionKind.RETRY]
+
+
 def test_a_consumer_on_its_way_is_not_served_under_a_claim_that_was_lost_or_made_again(pool):
     a, b = pool
     number = a.request()
