@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import os
 import re
 import signal
 import sys
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -34,20 +32,19 @@ from readonly_engine.broker.subscription.batch_index_acks import BatchIndexAckSt
 from readonly_engine.broker.subscription.topics import TopicRegistry
 from readonly_engine.broker.tail.budget import ANY_RATE, SUBSCRIPTION_PREFIX, TailSettings
 from readonly_engine.build_info import built_commit
-from readonly_engine.config.kinds import Address
 from readonly_engine.config.listeners import DEFAULT
 from readonly_engine.config.settings import PORT_OFFSET, Tail, Unbound
 from readonly_engine.http.server import HttpServer
 from readonly_engine.http.status.gather import About
 from readonly_engine.lease_guard import LeaseGuard
+from readonly_engine.listening import advertised_tls_url, advertised_url, listen, listen_for_clients
 from readonly_engine.locality import LocalityFile
 from readonly_engine.metadata.connect import ClusterStores
-from readonly_engine.metadata.errors import MetadataError, MetadataUnavailableError, NotAdmittedError
+from readonly_engine.metadata.errors import MetadataError, NotAdmittedError
 from readonly_engine.net import descriptors
 from readonly_engine.net.certificates import certificate_files
 from readonly_engine.net.digest_md5 import LoginError
 from readonly_engine.net.interfaces import LOOPBACK, LOOPBACK_HOSTS
-from readonly_engine.net.port_holder import port_holder
 from readonly_engine.net.tls import TlsError
 from readonly_engine.owner.admin import AdminClient
 from readonly_engine.owner.cursor_admin import CursorAdmin
@@ -59,13 +56,10 @@ from readonly_engine.topic.cache import EntryCache
 from readonly_engine.wire.framing import StoredFrameLimit
 
 if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Awaitable, Callable
-
     from readonly_engine.broker.subscription.subscription import Subscription
+    from readonly_engine.config.kinds import Address
     from readonly_engine.config.settings import EngineConfig
     from readonly_engine.metadata.topic_name import TopicName
-    from readonly_engine.net.tls import Reloaded
     from readonly_engine.topic.position import Position
 
 log = logging.getLogger("readonly_engine")
@@ -73,9 +67,6 @@ log = logging.getLogger("readonly_engine")
 COMMIT_VARIABLE: Final = "PULSAR_READONLY_COMMIT"
 """Variable of the environment with the commit of the image, which the status page shows. Images of a release have it in the
 package instead (build_info.py)."""
-
-LISTEN_RETRY_S: Final = 0.2
-"""Interval of tries to listen on an address in use."""
 
 _COMMIT: Final = re.compile("[0-9a-f]{7,64}")
 
@@ -93,35 +84,6 @@ def _tail_settings(pool: str, url: str) -> dict[Tail, TailSettings | None]:
         Tail.BOOKIES: None,
         Tail.OWNER: TailSettings(name, ANY_RATE, ANY_RATE, ANY_RATE),
     }
-
-
-def advertised_url(config: EngineConfig) -> str:
-    """Return the URL of this broker in lookup answers.
-
-    Raises:
-        StartError: it listens on all interfaces, and no option names a host that clients reach.
-    """
-    return config.advertised_url or _url_of("pulsar", config.listen, "--advertised-url")
-
-
-def advertised_tls_url(config: EngineConfig) -> str:
-    """Return the URL of this broker in lookup answers to clients with TLS; empty without TLS.
-
-    Raises:
-        StartError: it listens on all interfaces, and no option names a host that clients reach.
-    """
-    if config.tls_listen is None:
-        return ""
-    return config.advertised_tls_url or _url_of("pulsar+ssl", config.tls_listen, "--advertised-tls-url")
-
-
-def _url_of(scheme: str, address: Address, option: str) -> str:
-    if address.host in LOOPBACK:
-        raise StartError(
-            f"{option} is missing: clients cannot be sent to {address}; "
-            f"give {scheme}://HOST:{address.port} with a HOST that they reach"
-        )
-    return f"{scheme}://{address}"
 
 
 def bound_patterns(config: EngineConfig) -> Bindings:
@@ -307,10 +269,10 @@ async def serve(config: EngineConfig, shared: EngineConfig | None = None) -> Non
         ):
             return
         joined = True
-        await _listen_for_clients(config, broker, tls, listening)
+        await listen_for_clients(config, broker, tls, listening)
         if shared is not None:
             await listening("listen", shared.listen, partial(broker.listen, DEFAULT, shared=True))
-            await _listen_for_clients(shared, broker, tls, listening, shared=True)
+            await listen_for_clients(shared, broker, tls, listening, shared=True)
         log.info("serving on %s as %s, pool %s; health and metrics on %s", config.listen, url, config.pool, config.http)
         await stop.wait()
         log.info("stopping")
@@ -369,81 +331,3 @@ def published_http_port(address: Address, url: str) -> int:
     """
     local = address.host not in LOOPBACK and address.host in LOOPBACK_HOSTS
     return 0 if local and urlsplit(url).hostname not in LOOPBACK_HOSTS else address.port
-
-
-async def _listen_for_clients(
-    config: EngineConfig,
-    broker: Broker,
-    tls: Reloaded[ssl.SSLContext] | None,
-    listening: Callable[[str, Address, Callable[[str, int], Awaitable[None]]], Awaitable[bool]],
-    *,
-    shared: bool = False,
-) -> None:
-    """Listen on the addresses for clients other than --listen.
-
-    Raises:
-        StartError: see `listen`.
-    """
-    if config.tls_listen is not None and tls is not None:
-        start = partial(broker.listen_tls, DEFAULT, tls, shared=shared)
-        await listening("tls-listen", config.tls_listen, start)
-    for bind in config.bind_addresses:
-        start = partial(broker.listen, bind.listener, shared=shared)
-        if bind.tls and tls is not None:
-            start = partial(broker.listen_tls, bind.listener, tls, shared=shared)
-        await listening("bind-addresses", Address(bind.host.strip("[]"), bind.port), start)
-
-
-async def listen(
-    option: str,
-    address: Address,
-    start: Callable[[str, int], Awaitable[None]],
-    timeout_s: float = 0.0,
-    stop: asyncio.Event | None = None,
-) -> bool:
-    """Start to listen on an address.
-
-    Args:
-        option: name of its option, for errors.
-        address: the address.
-        start: listens on a host and a port.
-        timeout_s: time to wait for an address in use.
-        stop: ends the wait.
-
-    Returns:
-        Whether it listens: False after `stop` has ended the wait.
-
-    Raises:
-        StartError: the address cannot be listened on, or the pool does not admit this broker.
-    """
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + timeout_s
-    stop = stop or asyncio.Event()
-    waiting = False
-    try:
-        while True:
-            try:
-                await start(address.host, address.port)
-            except OSError as error:
-                if error.errno != errno.EADDRINUSE or loop.time() >= deadline:
-                    raise
-                if not waiting:
-                    holder = port_holder(address.port) or "unknown"
-                    log.warning("address in use, waiting: option=--%s address=%s holder=%s", option, address, holder)
-                    waiting = True
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(min(LISTEN_RETRY_S, max(deadline - loop.time(), 0))):
-                        await stop.wait()
-                        return False
-            else:
-                return True
-    except OSError as error:
-        holder = port_holder(address.port) if error.errno == errno.EADDRINUSE else ""
-        raise StartError(
-            f"--{option} {address}: {error.strerror or error}{f' by {holder}' if holder else ''}; "
-            "choose a free address of this machine"
-        ) from error
-    except MetadataUnavailableError as error:
-        raise StartError(f"--metadata-store-url: {error}") from error
-    except NotAdmittedError as error:
-        raise StartError(f"--pool: {error}") from error

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from readonly_engine.assembly import advertised_tls_url, advertised_url, bound_patterns
+from readonly_engine.assembly import bound_patterns
 from readonly_engine.broker.pool.bindings import BindingsError, load_bindings
 from readonly_engine.config.kinds import Address, is_locality
+from readonly_engine.listening import advertised_tls_url, advertised_url
 from readonly_engine.metadata.connect import check_security
 from readonly_engine.net.digest_md5 import LoginError
 from readonly_engine.net.interfaces import ALL_INTERFACES

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import uvloop
 
 from readonly_engine import collector, native
-from readonly_engine.assembly import advertised_tls_url, advertised_url, listen, serve
+from readonly_engine.assembly import serve
 from readonly_engine.config.arguments import parser
 from readonly_engine.config.option import ConfigError, key_of
 from readonly_engine.config.reader import make_config, read_config_file
+from readonly_engine.listening import advertised_tls_url, advertised_url, listen
 from readonly_engine.logs import set_up_logging
 from readonly_engine.preflight import check
 from readonly_engine.start_files import StartError, http_access

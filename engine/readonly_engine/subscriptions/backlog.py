@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from readonly_engine.broker.cursors.topic_cursors import LocalCursor
+    from readonly_engine.broker.cursors.local_cursor import LocalCursor
     from readonly_engine.topic.position import Position
 
 

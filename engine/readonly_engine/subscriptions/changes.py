@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pulsar.asyncio import Consumer
 
-    from readonly_engine.broker.cursors.topic_cursors import LocalCursor
+    from readonly_engine.broker.cursors.local_cursor import LocalCursor
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.subscriptions.cursors import PoolCursors
     from readonly_engine.subscriptions.forced import ForcedChanges

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pulsar.asyncio import Client
 
-    from readonly_engine.broker.cursors.topic_cursors import LocalCursor
+    from readonly_engine.broker.cursors.local_cursor import LocalCursor
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.subscriptions.settings import ToolConfig
 

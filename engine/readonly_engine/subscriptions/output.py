@@ -13,7 +13,7 @@ from readonly_engine.tool.table import table
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from readonly_engine.broker.cursors.topic_cursors import LocalCursor
+    from readonly_engine.broker.cursors.local_cursor import LocalCursor
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.subscriptions.backlog import TopicEntries
 

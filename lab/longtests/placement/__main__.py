@@ -19,7 +19,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 import pulsar
-from readonly_engine.broker.passthrough.policy import POOL_KEY
+from readonly_engine.broker.passthrough.pool_metadata import POOL_KEY
 from readonly_engine.broker.pool.cheaper import RECENT_S
 from readonly_engine.broker.server.owner_returns import CHECK_S, CHECKS
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pulsar
-from readonly_engine.broker.passthrough.policy import POOL_KEY
+from readonly_engine.broker.passthrough.pool_metadata import POOL_KEY
 
 from devstack.pool import Pool
 from devstack.pulsar.admin import PulsarAdmin

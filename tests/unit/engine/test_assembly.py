@@ -6,8 +6,8 @@ import socket
 from collections.abc import Awaitable, Callable
 
 import pytest
-from readonly_engine.assembly import listen
 from readonly_engine.config.kinds import Address
+from readonly_engine.listening import listen
 from readonly_engine.start_files import StartError
 
 

@@ -3,19 +3,13 @@
 import asyncio
 
 import pytest
-from readonly_engine.assembly import (
-    COMMIT_VARIABLE,
-    about,
-    advertised_tls_url,
-    advertised_url,
-    published_http_port,
-    serve,
-)
+from readonly_engine.assembly import COMMIT_VARIABLE, about, published_http_port, serve
 from readonly_engine.config.arguments import parser
 from readonly_engine.config.kinds import Address
 from readonly_engine.config.option import keys_of
 from readonly_engine.config.reader import make_config
 from readonly_engine.config.settings import EngineConfig
+from readonly_engine.listening import advertised_tls_url, advertised_url
 from readonly_engine.serve import main
 from readonly_engine.start_files import StartError
 from readonly_engine.workers.plan import worker_config

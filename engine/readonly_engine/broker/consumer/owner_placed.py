@@ -7,7 +7,8 @@ import time
 from typing import TYPE_CHECKING, ClassVar
 
 from readonly_engine.broker.consumer.redirected import RedirectedConsumer, client_key
-from readonly_engine.broker.passthrough.policy import CACHE_TTL_S, POOL_KEY
+from readonly_engine.broker.passthrough.policy import CACHE_TTL_S
+from readonly_engine.broker.passthrough.pool_metadata import POOL_KEY
 from readonly_engine.broker.pool.bindings import Placing
 from readonly_engine.broker.pool.cheaper import Consumers, belongs_at_owner, count_consumers
 from readonly_engine.broker.pool.client_versions import supports_assigned_broker

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from readonly_engine.broker.passthrough.policy import add_pool_metadata
+from readonly_engine.broker.passthrough.pool_metadata import add_pool_metadata
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 RELAYED_BY = "pulsar-readonly.relayed-by"

@@ -9,7 +9,7 @@ from readonly_engine.broker.consumer.client_consumer import ClientConsumer
 from readonly_engine.broker.consumer.relay_marks import mark_member
 from readonly_engine.broker.consumer.served import OwnerKeptConsumer
 from readonly_engine.broker.consumer.stats import ConsumerFigures
-from readonly_engine.broker.passthrough.policy import add_pool_metadata
+from readonly_engine.broker.passthrough.pool_metadata import add_pool_metadata
 from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.broker.split.codec import VERSION
 from readonly_engine.broker.split.codecs import CODECS

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from readonly_engine.broker.cursors.consumers import LocalConsumer
+    from readonly_engine.broker.cursors.local_cursor import LocalCursor, ServedCursor
     from readonly_engine.broker.cursors.store import CursorStore
-    from readonly_engine.broker.cursors.topic_cursors import LocalCursor, ServedCursor, TopicCursors
+    from readonly_engine.broker.cursors.topic_cursors import TopicCursors
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.topic.position import Position
 

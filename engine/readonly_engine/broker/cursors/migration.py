@@ -37,9 +37,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
 
     from readonly_engine.broker.cursors.guard_keeper import GuardKeeper
+    from readonly_engine.broker.cursors.local_cursor import LocalCursor
     from readonly_engine.broker.cursors.owner_access import Authorized, OwnerAccess
     from readonly_engine.broker.cursors.store import CursorStore
-    from readonly_engine.broker.cursors.topic_cursors import LocalCursor, TopicCursors
+    from readonly_engine.broker.cursors.topic_cursors import TopicCursors
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.owner.consumer import OwnerConsumer
     from readonly_engine.owner.cursor_admin import AckedState, CursorAdmin

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from readonly_engine.broker.cursors.consumers import ConsumerAssignError, ConsumerBusyError
 from readonly_engine.broker.cursors.expected_consumers import ARRIVAL_S, ExpectedConsumers
+from readonly_engine.broker.cursors.local_cursor import LocalCursor
 from readonly_engine.broker.cursors.local_requests import own_properties
 from readonly_engine.broker.cursors.local_subscription import LocalSubscription, Member
 from readonly_engine.broker.cursors.owner_access import Authorized
 from readonly_engine.broker.cursors.store import CursorStoreError
-from readonly_engine.broker.cursors.topic_cursors import CursorLimitError, LocalCursor
+from readonly_engine.broker.cursors.topic_cursors import CursorLimitError
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError, RelayError
 from readonly_engine.waiting import await_shared
 from readonly_engine.wire.cursor_records import SubscriptionDefinition

@@ -14,7 +14,7 @@ from readonly_engine.wire.errors import MalformedFrameError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from readonly_engine.broker.cursors.topic_cursors import LocalCursor
+    from readonly_engine.broker.cursors.local_cursor import LocalCursor
     from readonly_engine.topic.position import Position
 
 log = logging.getLogger(__name__)

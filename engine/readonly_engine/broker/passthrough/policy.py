@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from readonly_engine.background import run_forever
 from readonly_engine.broker.dispatch.make import MULTIPLE
+from readonly_engine.broker.passthrough.pool_metadata import direct_consumers
 from readonly_engine.broker.passthrough.reasons import WHOLE_TOPIC, Reason, ReasonTracker
 from readonly_engine.broker.subscription.pause import Pause
 from readonly_engine.owner.errors import RelayError
@@ -26,12 +27,6 @@ if TYPE_CHECKING:
     from readonly_engine.wire.subscribe_info import SubscribeInfo
 
 log = logging.getLogger(__name__)
-
-POOL_KEY = "pulsar-readonly.pool"
-"""Key of the consumer metadata with the pool's identity. The owner's statistics show it, so direct consumers are recognized."""
-
-MAX_METADATA_BYTES = 1024
-"""Bytes of consumer metadata that an owner accepts (default of maxConsumerMetadataSize)."""
 
 POLL_INTERVAL_S = 5.0
 """Shortest interval between two checks of a topic's consumers on the owner."""
@@ -91,33 +86,6 @@ class PassedThrough(NamedTuple):
     reason: str
     text: str
     consumers: int
-
-
-def add_pool_metadata(subscribe: CommandSubscribe, pool: str) -> None:
-    """Add the pool's identity to the consumer metadata of a SUBSCRIBE.
-
-    If the metadata would exceed MAX_METADATA_BYTES it is left out, and the consumer then counts as a direct one.
-    """
-    size = len(POOL_KEY) + len(pool.encode())
-    size += sum(len(pair.key.encode()) + len(pair.value.encode()) for pair in subscribe.metadata)
-    if size <= MAX_METADATA_BYTES:
-        subscribe.metadata.add(key=POOL_KEY, value=pool)
-
-
-def direct_consumers(stats: dict[str, Any], subscription: str, pool: str) -> list[str]:
-    """Return the addresses of a subscription's consumers on the owner that do not belong to the pool.
-
-    Args:
-        stats: the topic's statistics from the admin API.
-        subscription: name of the subscription.
-        pool: identity of the pool.
-    """
-    found = stats.get("subscriptions", {}).get(subscription, {}).get("consumers", [])
-    return [
-        str(consumer.get("address", "?"))
-        for consumer in found
-        if (consumer.get("metadata") or {}).get(POOL_KEY) != pool
-    ]
 
 
 class PassThroughPolicy:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -49,8 +48,6 @@ if TYPE_CHECKING:
     from readonly_engine.topic.cache import EntryCache
     from readonly_engine.topic.position import Position
     from readonly_engine.topic.replay.shared import SharedClock
-
-log = logging.getLogger(__name__)
 
 CACHE_TTL_S = 5.0
 """Consumers that return to their owners at the same time share one request for the brokers' configuration."""

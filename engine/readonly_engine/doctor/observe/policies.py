@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from readonly_engine.broker.cursors.guard_policies import guard_policies
-from readonly_engine.broker.passthrough.policy import direct_consumers
+from readonly_engine.broker.passthrough.pool_metadata import direct_consumers
 from readonly_engine.doctor.checks.topics import NamespaceAnswers, Policies, TopicAnswers
 from readonly_engine.doctor.observe.failures import failure_of
 from readonly_engine.metadata.topic_name import TopicName

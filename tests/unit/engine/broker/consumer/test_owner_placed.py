@@ -9,7 +9,7 @@ import pytest
 from readonly_engine.broker.consumer.owner_placed import cheaper_owner, may_be_placed
 from readonly_engine.broker.consumer.route import CursorPlace, Placement
 from readonly_engine.broker.cursors.local_requests import LocalRequest
-from readonly_engine.broker.passthrough.policy import POOL_KEY
+from readonly_engine.broker.passthrough.pool_metadata import POOL_KEY
 from readonly_engine.broker.pool.bindings import Bindings, Placing, from_patterns
 from readonly_engine.broker.pool.cheaper import RecentRedirects
 from readonly_engine.broker.pool.redirects import RedirectHistory

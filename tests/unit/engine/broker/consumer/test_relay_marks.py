@@ -2,7 +2,7 @@
 
 import pytest
 from readonly_engine.broker.consumer.relay_marks import RELAYED_BY, marked_subscribe, relayed_by
-from readonly_engine.broker.passthrough.policy import POOL_KEY
+from readonly_engine.broker.passthrough.pool_metadata import POOL_KEY
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 

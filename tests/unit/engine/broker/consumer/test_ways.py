@@ -82,7 +82,7 @@ class Broker:
     """The shared parts of a broker, and one client of it."""
 
     def __init__(self, *, version="Pulsar-Java-v4.0.8"):
-        self.calls, self.frames, self.tasks, self.subscription = [], [], [], Subscription()
+        self.calls, self.frames, self.tasks, self.served = [], [], [], Subscription()
         self.owners = self.topics = self.owner_leases = self.exclusives = self.leaving = self.passthrough = self
         self.limits = SimpleNamespace(subscribe=lambda *_: "", leave=lambda *_: self.calls.append("place"))
         self.claim_store = SimpleNamespace(
@@ -112,12 +112,12 @@ class Broker:
     def leave(self, *_):
         self.calls.append("left")
 
-    def find(self, *_):
-        return self.subscription
+    def subscription(self, *_):
+        return self.served
 
     async def join(self, _topic, consumer, check_claim):
-        check_claim(self.subscription)
-        return self.subscription
+        check_claim(self.served)
+        return self.served
 
     def consumer(
         self, kind, *more, bound=True, durable=True, sub_type=CommandSubscribe.Shared, claimed=False, **options
@@ -251,7 +251,7 @@ async def test_a_served_consumer_relays_acks_and_events():
     one.on_owner_command(change, b"")
     one.flow(flow(5))
     await one.begin(0.0)
-    assert broker.subscription.calls == ["pause", "active_changed"]  # the store does not confirm the claim
+    assert broker.served.calls == ["pause", "active_changed"]  # the store does not confirm the claim
     assert "owner lease" in broker.calls
     one.flow(flow(5))
     assert one.figures().permits == 10
@@ -260,7 +260,7 @@ async def test_a_served_consumer_relays_acks_and_events():
     one.ack(ack(2))
     one.on_writable_changed(writable=False)
     one.on_writable_changed(writable=True)
-    assert broker.subscription.calls[2:] == [
+    assert broker.served.calls[2:] == [
         "add_permits",
         "acknowledge",
         "leave_fanout",
@@ -280,7 +280,7 @@ async def test_a_served_consumer_relays_acks_and_events():
         BaseCommand.REACHED_END_OF_TOPIC,
     ]
     assert broker.commands()[0].active_consumer_change.consumer_id == 7
-    assert one.stop_delivery() is broker.subscription
+    assert one.stop_delivery() is broker.served
 
 
 async def test_a_consumer_that_only_changes_a_local_cursor_does_not_join():
@@ -291,7 +291,7 @@ async def test_a_consumer_that_only_changes_a_local_cursor_does_not_join():
     assert not one.exclusive
     assert one.subscription is None
     assert one.stop_delivery() is None
-    assert one.affected_subscription() is broker.subscription
+    assert one.affected_subscription() is broker.served
     one.expect_return()
     assert one.owner_consumer.expected == 1
     assert one.keeper(None).at_owner is False

@@ -4,10 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 from readonly_engine.broker.passthrough import policy as pass_through
-from readonly_engine.broker.passthrough.policy import (
+from readonly_engine.broker.passthrough.policy import PassThroughPolicy
+from readonly_engine.broker.passthrough.pool_metadata import (
     MAX_METADATA_BYTES,
     POOL_KEY,
-    PassThroughPolicy,
     add_pool_metadata,
     direct_consumers,
 )
