@@ -27,4 +27,4 @@ print("seen: ", seen)
 if seen != expected:
     raise SystemExit(f"changed: it was {expected!r}")
 PROGRAM
-# Here: values are resolved by the reader's schema as in Java (spark/readonly_spark/values/avro_resolution.py, tests/unit/spark/java_cells.json).
+# Here: values are resolved by the reader's schema as in Java (spark/readonly_spark/values/avro_resolution.py, tests/unit/spark/values/java_cells.json).

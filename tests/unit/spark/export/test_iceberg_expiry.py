@@ -9,7 +9,7 @@ from pyiceberg.table import Table
 from readonly_spark.export import iceberg_expiry
 from readonly_spark.export.iceberg_expiry import expire, expired
 
-from tests.unit.spark.test_iceberg import Tables
+from tests.unit.spark.export.test_iceberg import Tables
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
 

@@ -16,8 +16,8 @@ from readonly_spark.read import task_reader
 from readonly_spark.read.task_reader import read_task
 from readonly_spark.stream import StreamPlanner
 
+from tests.unit.spark.plan.test_trimmed_chunks import Catalog
 from tests.unit.spark.stored import batch, entry, metadata
-from tests.unit.spark.test_trimmed_chunks import Catalog
 
 TOPIC = "persistent://public/default/t"
 LEDGER = 7
@@ -100,6 +100,10 @@ class Growing(Catalog):
     """A cluster with one topic, and so many entries that can be read."""
 
     entries = len(ENTRIES)
+
+    @property
+    def selection(self):
+        return self
 
     async def cluster_id(self):
         return "c"

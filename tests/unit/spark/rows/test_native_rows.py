@@ -28,8 +28,8 @@ from readonly_spark.rows.native_builder import ROW_BUILDER, NativeRowBuilder
 from readonly_spark.rows.python_builder import PythonRowBuilder
 
 from tests.support.examples import examples
+from tests.unit.spark.rows.test_decode import schema_of
 from tests.unit.spark.stored import LEDGER, batch, batch_body, metadata, payload
-from tests.unit.spark.test_decode import schema_of
 
 pytestmark = pytest.mark.skipif(
     ROW_BUILDER is not NativeRowBuilder, reason="the module in C was not built, or is not wanted"

@@ -22,7 +22,7 @@ from readonly_spark.values.key_value import (
 from readonly_spark.values.schema import Definition, SchemaError, ValueSchema, parse_definition, value_type
 from readonly_spark.values.type_names import spark_name
 
-from tests.unit.spark.test_values import record, version, written
+from tests.unit.spark.values.test_values import record, version, written
 
 ROW = record("name", n={"type": "int"})
 NEWER = record("name", n={"type": "int"}, more={"type": ["null", "string"], "default": None})

@@ -4,7 +4,7 @@ import pytest
 from readonly_spark.values.schema import Definition, SchemaError, ValueSchema, value_type
 from readonly_spark.values.type_names import spark_name
 
-from tests.unit.spark.test_values import avro, decode, version, written
+from tests.unit.spark.values.test_values import avro, decode, version, written
 
 INNER = {"type": "record", "name": "Inner", "fields": [{"name": "ok", "type": "boolean"}]}
 UNIONS = {
