@@ -13,6 +13,8 @@ import pytest
 from kubernetes import config
 
 from tests.support.yaml_documents import load_yaml
+from tests.unit.operator.examples import leaves, replaced, wrong_values
+from tests.unit.operator.examples import schema as spec_schema
 
 GOOD = {
     "serviceUrl": "pulsar://pulsar-broker.pulsar:6650",
@@ -103,6 +105,19 @@ def test_a_mistake_is_refused_and_named(api, operator, case):
         assert without_values(case["reads"]) in without_values(said)
     else:
         assert case["reads"] in said
+
+
+def test_each_field_refuses_what_its_schema_refuses(api):
+    """The mistakes that a unit test makes of the schemas: the API server names their field too."""
+    taken = []
+    for kind, needed in (("pool", {"source": GOOD}), ("binding", {"topics": [TOPIC]})):
+        for path, schema, spec in leaves(spec_schema(KINDS[kind])):
+            field = ".".join(("spec", *path))
+            for value in wrong_values(schema):
+                given = {**({} if path[0] == "sourceRef" else needed), **spec}
+                said = api.refusal(manifest(kind, "demo", replaced(given, path, value)))
+                taken += [] if field in said else [(field, value, said)]
+    assert taken == []
 
 
 def test_kubectl_says_the_same(api, operator):

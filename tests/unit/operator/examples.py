@@ -1,8 +1,11 @@
 """Right and wrong values of every field of a spec, made from its schema: a new field needs no row anywhere."""
 
+import functools
 import re
 from collections.abc import Iterator
 from typing import Any
+
+from readonly_operator.api.crds import DEFINITIONS
 
 WORDS = (
     "example",
@@ -26,6 +29,13 @@ WORDS = (
     "0.5",
 )
 """Texts of which the first that fits is a field's example. A new pattern may need one more."""
+
+
+@functools.cache
+def schema(kind: str) -> dict[str, Any]:
+    """The schema of a kind's spec."""
+    definition = next(one for one in DEFINITIONS if one.kind.kind == kind)
+    return definition.manifest()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
 
 
 def example(schema: dict[str, Any]) -> Any:

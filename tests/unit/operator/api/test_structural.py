@@ -1,6 +1,5 @@
 """What editors and GitOps checks see: the definitions without their rules refuse most mistakes, and nothing that is right."""
 
-import functools
 import pathlib
 import re
 from typing import Any
@@ -8,13 +7,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from readonly_operator.api.binding import Binding
-from readonly_operator.api.crds import DEFINITIONS
 from readonly_operator.api.pool import Pool
 from readonly_operator.api.reader import ApiSpecError
 
 from tests.support.yaml_documents import load_all_yaml, load_yaml
 from tests.unit.operator.api.structural import violations
-from tests.unit.operator.examples import leaves, replaced, wrong_values
+from tests.unit.operator.examples import leaves, replaced, schema, wrong_values
 from tests.unit.operator.model.test_children import EVERYTHING, PLATFORM, SECURE_STORES
 from tests.unit.operator.model.test_engine import specs
 
@@ -33,12 +31,6 @@ EXAMPLES = [
     if body.get("kind") in KINDS.values()
 ]
 CASES = load_yaml((ROOT / "tests" / "e2e" / "rejected.yaml").read_text())
-
-
-@functools.cache
-def schema(kind: str) -> dict[str, Any]:
-    definition = next(one for one in DEFINITIONS if one.kind.kind == kind)
-    return definition.manifest()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
 
 
 def nodes(node: Any):
