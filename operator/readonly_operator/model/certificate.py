@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from readonly_operator.api.pool.listeners import BROKER, NODE
+from readonly_operator.api.pool.external import BROKER, NODE
 from readonly_operator.api.secrets import Certificate
 from readonly_operator.kube.kinds import CERTIFICATE, Manifest
 from readonly_operator.model.metadata import start

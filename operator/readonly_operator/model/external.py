@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from readonly_operator.api.pool.listeners import BROKER, NODE, External
+from readonly_operator.api.pool.external import BROKER, NODE, External
 from readonly_operator.api.pool.node_ports import PORTS_PER_BROKER
 from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.kube.names import (

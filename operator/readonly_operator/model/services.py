@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from readonly_operator.api.pool.listeners import BROKER
+from readonly_operator.api.pool.external import BROKER
 from readonly_operator.kube.kinds import SERVICE, SERVICE_ACCOUNT, Manifest
 from readonly_operator.kube.names import PORT_HTTP, PORT_PULSAR, PORT_PULSAR_TLS
 from readonly_operator.kube.workers import worker_ports
