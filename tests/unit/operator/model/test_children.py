@@ -309,9 +309,11 @@ def described(made: dict[str, list[dict]]) -> str:
 
 
 def test_children_are_those_of_the_golden_file(make_pool, make_binding):
+    """Pools with many fields; test_fields.py has each field alone, as those of the other specs."""
     lookup = LookupConfig.of([make_binding("orders"), make_binding("logs", "persistent://public/default/log-.*")])
+    shown = {name: SPECS[name] for name in ("minimal", "everything", "issued", "platform")}
     check_golden(
-        GOLDEN, described({name: children(make_pool(**spec), lookup, SETTINGS) for name, spec in SPECS.items()})
+        GOLDEN, described({name: children(make_pool(**spec), lookup, SETTINGS) for name, spec in shown.items()})
     )
 
 

@@ -29,7 +29,7 @@ ALONE = {
     *("source.authentication.type", "lookup.clusterName", "locality.nodeLabels", "onDeletion"),
     *("updateStrategy.hold", "scaleToZero.after"),
 }
-SHOWN = 8
+SHOWN = 5
 """Lines of an object that are shown; of the others only a digest."""
 BY_HASH = (ANNOTATION_CONFIG_HASH, ANNOTATION_TEMPLATE_HASH)
 
