@@ -127,7 +127,7 @@ class Stage:
                 archive.add(path, place.removeprefix("/tmp/"))
         kubectl = [*self._kubectl, "exec", "-i", client.language, "-n", self.namespace, "--"]
         subprocess.run([*kubectl, "tar", "x", "-C", "/tmp"], input=packed.getvalue(), check=True, timeout=120)
-        return Driver([*kubectl, *words], self._folder / f"{client}.log")
+        return Driver([*kubectl, "env", "COMPAT_CLIENT_LOG=/tmp/client.log", *words], self._folder / f"{client}.log")
 
     def await_asleep(self) -> None:
         """Wait until no broker runs and no client waits."""
