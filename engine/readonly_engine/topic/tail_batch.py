@@ -18,6 +18,9 @@ PAUSE_S: Final = (4e-3, 28e-3)
 for few subscriptions; the second is for very many of them, or if all are latency-tolerant. A dispatch at 2,000 messages per
 second costs 1 ms with their acks; a fifth of it is the calls of listeners (measured)."""
 
+END_PAUSE_S: Final = 50e-3
+"""Interval where no listener needs entries: each call leases some to a broker, whose work is mostly one for each lease."""
+
 EARLY_PART: Final = 1 / 8
 """Share of an interval: bookies are polled this much before its end, and their entries are dispatched immediately. Polled at its
 end, they would answer just after a dispatch of other entries, and their own would wait for another interval."""
@@ -118,16 +121,21 @@ class FlushInterval:
         self._next = 0.0
         self._cost = 0.0
 
-    def notified(self, now: float, *, latency_tolerant: bool = False, least: float = 0.0) -> None:
+    def notified(
+        self, now: float, *, latency_tolerant: bool = False, least: float = 0.0, end_only: bool = False
+    ) -> None:
         """Record a dispatch that is done or about to start.
 
         Args:
             now: the time.
             latency_tolerant: whether the longest interval is short enough for all listeners.
             least: lower bound of the interval, besides that of PAUSE_S.
+            end_only: whether no listener needs entries (END_PAUSE_S).
         """
         shortest, most = PAUSE_S
         pause = most if latency_tolerant else min(max(self._cost / NOTIFYING_SHARE, shortest, least), most)
+        if end_only:
+            pause = END_PAUSE_S
         self._next = now + pause
         self.early = self._next - pause * EARLY_PART
 

@@ -374,6 +374,7 @@ class TailNotifier:
                 self._loop.time(),
                 latency_tolerant=len(self._latency_tolerant) == len(self._listeners),
                 least=SPACING_S[0] if self._asked else 0.0,  # the next request is not sent earlier
+                end_only=self.follow < Follow.ENTRIES,
             )
             self._asked = False
         self._unmeasured += 1

@@ -78,7 +78,7 @@ class SplitHost:
     def __init__(self, entries: int, acked: int) -> None:
         self.entries = entries
         self.chain = LedgerChain()
-        load(self.chain, entries, 1)
+        load(self.chain, 0, 1)  # a member does not follow the tail
         self.cursor = CursorReplica(self.chain, mark_delete_of(acked))
         self.cursor.load_acked_ranges(ranges_of(acked))
         self.dispatcher = LeasedDispatcher(self.chain, self.cursor)
@@ -91,7 +91,8 @@ class SplitHost:
 
 
 def coordinate(host: SplitHost, epoch: int, name: str) -> None:
-    """Become the coordinator, and its member."""
+    """Become the coordinator, which follows the end of the topic, and its member."""
+    load(host.chain, host.entries, 1)
     host.coordinator = Coordinator(epoch, host.chain, host.cursor)
     host.name = name
     join(host, name)
@@ -198,13 +199,17 @@ def grants(host: SplitHost, valid_s: float) -> tuple[tuple[str, Grant], ...]:
 
 
 def receive_grant(host: SplitHost, grant: Grant) -> bool:
-    """Give a grant to the member; return False if it must begin again."""
-    return host.member.on_grant(grant, NOW)
+    """Give a grant to the member, which shows that its entries are readable; return False if it must begin again."""
+    counts = host.member.on_grant(grant, NOW)
+    last = host.dispatcher.leased_to
+    if last is not None:
+        host.chain.lac_advanced(*last)
+    return counts
 
 
 def receive_grant_of_any_epoch(host: SplitHost, grant: Grant) -> bool:
     """Mutant of `receive_grant`: take the grant for one of the present coordinator."""
-    return host.member.on_grant(grant._replace(epoch=host.member.epoch or grant.epoch), NOW)
+    return receive_grant(host, grant._replace(epoch=host.member.epoch or grant.epoch))
 
 
 def deliver(host: SplitHost) -> int:

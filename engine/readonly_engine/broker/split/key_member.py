@@ -9,7 +9,6 @@ from readonly_engine.broker.dispatch.leased_keys import ConsistentHashRing, Loca
 from readonly_engine.broker.split.keys import MAX_LOCAL_CONSUMERS, KeyReport, LocalConsumer
 from readonly_engine.broker.split.lease_clock import LeaseClock
 from readonly_engine.broker.split.leases import RENEW_S
-from readonly_engine.broker.split.member import ACKS_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +18,9 @@ if TYPE_CHECKING:
     from readonly_engine.broker.dispatch.leased_keys import LeasedKeyDispatcher
     from readonly_engine.broker.split.keys import KeyGrant
     from readonly_engine.broker.split.member import AckReceipt
+
+SLOTS_S: Final = 0.1
+"""Shortest time between two reports."""
 
 MAX_GAPS: Final = 1_000
 """Acked ranges in the copy of the cursor at which, with the next report, the owner's cursor is read: it has the acks of all."""
@@ -122,13 +124,13 @@ class KeyMember(LeaseClock):
     def pause(self, now: float) -> float:
         """Return the seconds until the next `report` may have something to say without an event, or until the lease ends."""
         soon = self._changed or self._left or self._connecting
-        again = self._reported_at + (ACKS_S if soon else RENEW_S) - now
+        again = self._reported_at + (SLOTS_S if soon else RENEW_S) - now
         return max(min(again, self.until - now if self.epoch else math.inf), 0.0)
 
     def report(self, now: float) -> KeyReport | None:
         """Return the next report; None if there is nothing new."""
         since = now - self._reported_at
-        if not self._connecting and since < ACKS_S:
+        if not self._connecting and since < SLOTS_S:
             return None
         released, indivisible = self._take_drained(), self.indivisible
         if not (self._connecting or self._changed or released or indivisible or since >= RENEW_S):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 REPORT_S: Final = 0.02
 """Shortest time between two reports."""
 
-ACKS_S: Final = 0.1
+ACKS_S: Final = 0.25
 """Shortest time between two reports of acks only."""
 
 RETURN_S: Final = 1.0

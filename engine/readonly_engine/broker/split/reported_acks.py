@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from readonly_engine.broker.split.leases import Run
 
 KEPT_S: Final = WINDOW_S + 1.0
-"""Age up to which a reported ack may be lost. Members report acks within some 100 ms after the owner's answer."""
+"""Age up to which a reported ack may be lost. Members report acks within some 300 ms after the owner's answer."""
 
 
 class ReportedAcks:

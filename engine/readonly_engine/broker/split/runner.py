@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 MIN_PAUSE_S: Final = 0.02
 """Shortest time between two timers: reports of a member are no closer."""
 
-LAZY_S: Final = 0.05
+LAZY_S: Final = 0.1
 """Longest time after which new permits and acks are looked at, while the consumers have enough entries."""
 
 CONNECT_TIMEOUT_S: Final = 5.0
@@ -279,6 +279,7 @@ class SplitRunner:
     @ends("_fail")
     def _changed(self) -> None:
         self._soon = None
+        self._cancel_timer()
         self._do(self._session.changed(self._now()))
 
     @ends("_fail")

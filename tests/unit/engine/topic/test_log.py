@@ -307,7 +307,7 @@ async def test_the_longest_flush_interval_needs_latency_tolerant_listeners_only(
 ):
     told = []
     monkeypatch.setattr(
-        FlushInterval, "notified", lambda _, now, *, latency_tolerant, least: told.append((now > 0, latency_tolerant))
+        FlushInterval, "notified", lambda _, now, *, latency_tolerant, **__: told.append((now > 0, latency_tolerant))
     )
 
     def other():
@@ -329,7 +329,7 @@ async def test_the_longest_flush_interval_needs_latency_tolerant_listeners_only(
 
 async def test_a_listener_to_the_end_is_called_at_the_pace_of_dispatch_and_reads_nothing(monkeypatch, stage):
     told = []
-    monkeypatch.setattr(FlushInterval, "notified", lambda *_, latency_tolerant, least: told.append(latency_tolerant))
+    monkeypatch.setattr(FlushInterval, "notified", lambda *_, end_only, **__: told.append(end_only))
     stage.log.listen(stage.listener, latency_tolerant=True, follow=Follow.END)
     stage.topic(3)
     stage.ledger(3)

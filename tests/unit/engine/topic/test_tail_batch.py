@@ -3,7 +3,7 @@
 import pytest
 from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.position import Position
-from readonly_engine.topic.tail_batch import KEPT_BYTES, NOTIFYING_SHARE, PAUSE_S, FlushInterval, TailBatch
+from readonly_engine.topic.tail_batch import END_PAUSE_S, KEPT_BYTES, NOTIFYING_SHARE, PAUSE_S, FlushInterval, TailBatch
 from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.message_pb2 import MessageMetadata
 
@@ -74,3 +74,5 @@ def test_an_interval_may_have_a_higher_bound():
     assert interval.hold(100.0) == pytest.approx(2 * PAUSE_S[0])
     interval.notified(200.0, latency_tolerant=True, least=2 * PAUSE_S[0])
     assert interval.hold(200.0) == pytest.approx(PAUSE_S[1])
+    interval.notified(300.0, latency_tolerant=True, end_only=True)
+    assert interval.hold(300.0) == pytest.approx(END_PAUSE_S)

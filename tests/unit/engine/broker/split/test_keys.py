@@ -21,7 +21,7 @@ from readonly_engine.broker.split.key_codec import (
     encode_key_report,
 )
 from readonly_engine.broker.split.key_coordinator import KeyCoordinator
-from readonly_engine.broker.split.key_member import MAX_GAPS, KeyMember
+from readonly_engine.broker.split.key_member import MAX_GAPS, SLOTS_S, KeyMember
 from readonly_engine.broker.split.keys import (
     MAX_CONSUMERS,
     MAX_LOCAL_CONSUMERS,
@@ -32,7 +32,6 @@ from readonly_engine.broker.split.keys import (
     LocalConsumer,
 )
 from readonly_engine.broker.split.leases import LEASE_S, MAX_MEMBERS, RENEW_S
-from readonly_engine.broker.split.member import ACKS_S
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.errors import MalformedFrameError
 from readonly_engine.wire.varint import encode_varint
@@ -195,7 +194,7 @@ def test_each_key_has_one_consumer_and_comes_in_order_while_consumers_come_and_g
             for position in sorted(consumer.pending):
                 if dice.random() < 0.4:
                     host.ack(consumer, position)
-        scene.round(dice.choice((ACKS_S / 2, ACKS_S, RENEW_S)))
+        scene.round(dice.choice((SLOTS_S / 2, SLOTS_S, RENEW_S)))
     for _ in topic.positions:  # each round serves one at least
         if scene.acked == set(topic.positions):
             break
