@@ -225,10 +225,18 @@ def test_an_older_version_with_damaged_bytes_is_a_ledger_or_a_named_error(whole,
         assert len(ledger.replicas_of(0)) == ledger.write_quorum
 
 
-def test_a_quorum_that_no_ensemble_can_have_is_the_named_error():
+@pytest.mark.parametrize("quorum", [1, 3])
+def test_a_quorum_is_one_bookie_or_up_to_the_whole_ensemble(quorum):
     message = made_ledger()
-    message.quorum_size = 1 << 30
-    with pytest.raises(MalformedFrameError, match="write quorum 1073741824, and ensembles of 3"):
+    message.quorum_size = quorum
+    assert decode_ledger_metadata(ledger_node(message)).write_quorum == quorum
+
+
+@pytest.mark.parametrize("quorum", [0, 4, 1 << 30])
+def test_a_quorum_that_no_ensemble_can_have_is_the_named_error(quorum):
+    message = made_ledger()
+    message.quorum_size = quorum
+    with pytest.raises(MalformedFrameError, match=f"write quorum {quorum}, and ensembles of 3"):
         decode_ledger_metadata(ledger_node(message))
 
 
