@@ -39,6 +39,10 @@ sleep: venv ## stock Python, Java and Go clients wake a pool that sleeps, 20 tim
 placement: venv ## topics whose subscriptions come and go, so that consumers swing between owner and pool (PLACEMENT_OPTIONS=--write)
 	@$(PY) -m longtests.placement $(PLACEMENT_OPTIONS)
 
+.PHONY: replay
+replay: venv ## a recorded week is replayed at a pace and at once: order, drift, a killed broker, CPU (REPLAY_OPTIONS="--count 100000 --write")
+	@$(PY) -m longtests.replay $(REPLAY_OPTIONS)
+
 .PHONY: matrix
 matrix: venv ## every release of Pulsar with integration, oracle, churn, faults and compat: docs/reference/releases.md (MATRIX_OPTIONS=--help)
 	@$(PY) -m longtests.matrix --minutes $(MINUTES) $(MATRIX_OPTIONS)

@@ -53,7 +53,7 @@ def message_frame(
     **fields: Any,
 ) -> bytes:
     """A SEND with a checksum, as a frame; in a transaction of this id (most and least significant bits)."""
-    metadata = MessageMetadata(producer_name="raw", sequence_id=sequence_id, publish_time=1, **fields)
+    metadata = MessageMetadata(**{"producer_name": "raw", "sequence_id": sequence_id, "publish_time": 1, **fields})
     send = CommandSend(producer_id=producer_id, sequence_id=sequence_id, num_messages=1)
     if transaction is not None:
         metadata.txnid_most_bits, metadata.txnid_least_bits = transaction
