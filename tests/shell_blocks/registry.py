@@ -281,7 +281,6 @@ PAGES: Final[Mapping[str, Mapping[str, Treatment]]] = {
         ),
         "export": not_run("needs a replay that runs; tests/integration/reading/test_replay.py runs the commands"),
         "pulsar-readonly replay delete": not_run("a replay must run; tests/integration/reading/test_replay.py runs it"),
-        "apiVersion:": no_commands(YAML),
         "kubectl readonly replay": not_run("needs a pool with a recording; tests/e2e/test_replay.py runs its commands"),
     },
     "how-to/runbooks.md": {
