@@ -5,6 +5,7 @@ import socket
 
 import pytest
 from readonly_operator.bindings.topic_index import BindingTopicIndex
+from readonly_operator.cluster.broker_ports import BrokerPorts
 from readonly_operator.cluster.local_cursors.checks import CheckRequest
 from readonly_operator.cluster.local_cursors.release import ReleaseRequest
 from readonly_operator.cluster.source_clusters import SourceClusters
@@ -40,7 +41,9 @@ def store():
 
 @pytest.fixture
 def clusters(store):
-    made = SourceClusters(None, store, 60.0, "cluster.local", lambda: NOON, lambda _: None, lambda _: None)
+    made = SourceClusters(
+        None, store, 60.0, "cluster.local", lambda: NOON, lambda _: None, lambda _: None, BrokerPorts(None)
+    )
     made.start()
     yield made
     made.stop()
