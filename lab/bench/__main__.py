@@ -22,6 +22,7 @@ from bench.scenarios import (
     idle_topics,
     latency,
     local_subscriptions,
+    placement,
     saturation,
     shared,
     split,
@@ -49,6 +50,7 @@ BENCHES: Final[dict[str, tuple[str, Callable[[BenchCluster, Plan], Report]]]] = 
     "local-subscriptions": (local_subscriptions.TITLE, local_subscriptions.run),
     "growth": (growth.TITLE, growth.run),
     "few-readers": (few_readers.TITLE, few_readers.run),
+    "placement": (placement.TITLE, placement.run),
     "idle-topics": (idle_topics.TITLE, idle_topics.run),
     "status-page": (status_page.TITLE, status_page.run),
 }

@@ -23,7 +23,7 @@ from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.spec import STOCK_VERSION, PulsarSpec, Setting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -118,6 +118,11 @@ class BenchCluster:
         with ThreadPoolExecutor(_REQUESTS) as pool:
             list(pool.map(self._delete, topics))
 
+    def delete_subscriptions(self, names: Iterable[tuple[str, str]]) -> None:
+        """Delete subscriptions, each given by its topic and its name, with their consumers."""
+        with ThreadPoolExecutor(_REQUESTS) as pool:
+            list(pool.map(lambda one: self.admin.delete_subscription(*one, force=True), names))
+
     def _delete(self, topic: str) -> None:
         try:
             self.admin.delete_topic(topic)
@@ -183,7 +188,7 @@ class BenchCluster:
 
         Args:
             count: number of brokers.
-            topics: names or patterns of the topics that they serve.
+            topics: names or patterns of the topics that they serve; none if a file of bindings has them.
             options: more options of the command.
             python: interpreter that has the engine installed.
         """
@@ -191,7 +196,7 @@ class BenchCluster:
             self.endpoints,
             Path(self._folder.name),
             f"bench-{uuid.uuid4().hex[:8]}",
-            ["--topics", *topics, "--log-level", "warning", *self._options, *options],
+            [*(["--topics", *topics] if topics else []), "--log-level", "warning", *self._options, *options],
             python,
         )
         try:
