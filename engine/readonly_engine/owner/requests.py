@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
     from readonly_engine.owner.durations import RequestDurations
     from readonly_engine.owner.session import OwnerSession
+
+log = logging.getLogger(__name__)
 
 REQUEST_TIMEOUT_S = 30.0
 
@@ -88,13 +91,30 @@ class OwnerRequests:
         try:
             response = await answer
             tracing.on_owner_answer(command_name(command), self._loop.time() - begin, self._url, request_id)
+            if response.type == BaseCommand.ERROR:
+                self._log(f"{ServerError.Name(response.error.error)}: {response.error.message}", command, request_id)
             return response  # noqa: TRY300
         except TimeoutError as error:
+            self._log("no answer in time", command, request_id)
             raise OwnerUnavailableError(
                 f"{self._url} did not answer {command_name(command)} in {REQUEST_TIMEOUT_S:g} s"
             ) from error
         finally:
             self.forget(request_id)
+
+    def _log(self, error: str, command: BaseCommand, request_id: int) -> None:
+        """Log a failed request by what the owner's log has of it: the address of the connection and the request's id."""
+        if not log.isEnabledFor(logging.DEBUG):
+            return
+        address = None if self.transport is None else self.transport.get_extra_info("sockname")
+        log.debug(
+            "a request to the owner failed: url=%s local_address=%s command=%s request_id=%d error=%s",
+            self._url,
+            address,
+            command_name(command),
+            request_id,
+            error,
+        )
 
     def ack_in_parts(self, consumer_id: int, ids: bytes, on_response: Callable[[BaseCommand | None], None]) -> None:
         """Ack entries by several commands, each within the owner's limit.

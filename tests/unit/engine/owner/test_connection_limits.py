@@ -1,6 +1,7 @@
 """Commands above the owner's frame limit are not sent: its connection is shared."""
 
 import asyncio
+import logging
 from contextlib import asynccontextmanager, closing
 
 import pytest
@@ -13,6 +14,8 @@ from readonly_engine.wire.pulsar_pb2 import (
     CommandAck,
     CommandAckResponse,
     CommandConnected,
+    CommandError,
+    CommandLookupTopic,
     CommandSend,
     CommandSubscribe,
     ServerError,
@@ -39,6 +42,9 @@ class Owner:
 
     def write(self, data):
         self.taken += [decode_command(frame)[0] for frame in self._splitter.receive_data(data)]
+
+    def get_extra_info(self, name):
+        return {"sockname": ("127.0.0.1", 40_000)}[name]
 
     def answers(self, command):
         response = CommandAckResponse(consumer_id=command.ack.consumer_id, request_id=command.ack.request_id)
@@ -107,3 +113,15 @@ async def test_a_message_at_the_limit_is_sent_and_one_byte_more_is_refused(owner
     assert len(owner.taken) == 1
     assert "the owner takes" in owner.connection.send(command, bytes(room + 1))
     assert len(owner.taken) == 1
+
+
+async def test_the_log_names_a_failed_request_as_the_owners_log_does(owner, caplog):
+    caplog.set_level(logging.DEBUG, "readonly_engine.owner.requests")
+    lookup = BaseCommand(type=BaseCommand.LOOKUP, lookup_topic=CommandLookupTopic(topic="t", request_id=1))
+    answer = asyncio.ensure_future(owner.connection.request(lookup))
+    await asyncio.sleep(0)
+    number = owner.taken[0].lookup_topic.request_id
+    refusal = CommandError(request_id=number, error=ServerError.AuthorizationError, message="no")
+    owner.says(BaseCommand(type=BaseCommand.ERROR, error=refusal))
+    await answer
+    assert f"('127.0.0.1', 40000) command=LOOKUP request_id={number} error=AuthorizationError: no" in caplog.text
