@@ -65,7 +65,7 @@ class OwnerConnection(asyncio.Protocol):
         self,
         url: str,
         identity: Identity,
-        events: ConnectionEvents | None = None,
+        events: ConnectionEvents[OwnerConnection] | None = None,
         behind_proxy: str = "",
         durations: RequestDurations | None = None,
     ) -> None:
@@ -84,7 +84,7 @@ class OwnerConnection(asyncio.Protocol):
         self._requests = OwnerRequests(url, self._session, durations or RequestDurations())
         self._subscribe_throttle = SubscribeThrottle()
         self._handlers = ConnectionHandlers()
-        self._publisher: Publisher | None = None
+        self._publisher: Publisher[OwnerConnection] | None = None
         # PINGs in both directions
         self._pings = 0
         self._unanswered_pings: deque[float] = deque()  # times at which the unanswered PINGs were sent
@@ -104,7 +104,7 @@ class OwnerConnection(asyncio.Protocol):
         host: str,
         port: int,
         identity: Identity,
-        events: ConnectionEvents | None = None,
+        events: ConnectionEvents[OwnerConnection] | None = None,
         *,
         tls: ssl.SSLContext | None = None,
         behind_proxy: str = "",
@@ -258,7 +258,7 @@ class OwnerConnection(asyncio.Protocol):
         """
         self._push_handlers[consumer_id] = on_entries
 
-    def dedicate_to(self, publisher: Publisher) -> None:
+    def dedicate_to(self, publisher: Publisher[OwnerConnection]) -> None:
         """Serve the producers of one client alone: the owner's PINGs and backpressure go to this client."""
         self._publisher = publisher
         self._session.answers_pings = False

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from readonly_engine.owner.connection import OwnerConnection
     from readonly_engine.wire.pulsar_pb2 import AuthData
     from readonly_engine.wire.splice import Splice
 
+C_contra = TypeVar("C_contra", contravariant=True)  # the connection, whose module imports this one
 
-class Publisher(Protocol):
+
+class Publisher(Protocol[C_contra]):
     """A client that has a connection for its producers alone; it answers the owner's PINGs and backpressure."""
 
-    def on_owner_writable(self, connection: OwnerConnection, *, writable: bool) -> None:
+    def on_owner_writable(self, connection: C_contra, *, writable: bool) -> None:
         """Handle the start or end of the connection's backpressure; the end of the connection counts as writable."""
 
-    def on_owner_ping(self, connection: OwnerConnection) -> None:
+    def on_owner_ping(self, connection: C_contra) -> None:
         """Handle a PING of the owner, which expects `pong`, or any other command."""
 
 
@@ -35,13 +36,13 @@ class Splicing(Protocol):
         """
 
 
-class ConnectionEvents(Protocol):
+class ConnectionEvents(Protocol[C_contra]):
     """Gets a connection's events that concern its credentials and clients."""
 
-    def on_challenge(self, connection: OwnerConnection, challenge: AuthData) -> None:
+    def on_challenge(self, connection: C_contra, challenge: AuthData) -> None:
         """Handle a request for credentials: for more during the handshake, for newer ones later."""
 
-    def on_connection_lost(self, connection: OwnerConnection) -> None:
+    def on_connection_lost(self, connection: C_contra) -> None:
         """Handle the end of the connection; its handlers are called next."""
 
     def on_probe(self) -> None:

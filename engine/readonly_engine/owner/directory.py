@@ -340,7 +340,9 @@ class OwnerDirectory:
         assert failure is not None
         raise failure
 
-    async def _dial(self, target: ConnectionTarget, identity: Identity, events: ConnectionEvents) -> OwnerConnection:
+    async def _dial(
+        self, target: ConnectionTarget, identity: Identity, events: ConnectionEvents[OwnerConnection]
+    ) -> OwnerConnection:
         host, port, encrypted = _address(target.proxy_url or target.url)
         behind = ""
         if target.proxy_url:

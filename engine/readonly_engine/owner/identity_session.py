@@ -80,7 +80,7 @@ class IdentitySession:
     def __init__(
         self,
         identity: Identity,
-        dial: Callable[[ConnectionTarget, Identity, ConnectionEvents], Awaitable[OwnerConnection]],
+        dial: Callable[[ConnectionTarget, Identity, ConnectionEvents[OwnerConnection]], Awaitable[OwnerConnection]],
         forget: Callable[[IdentitySession], None],
     ) -> None:
         self.identity = identity

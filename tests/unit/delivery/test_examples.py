@@ -62,6 +62,8 @@ def test_production_sets_every_part_that_it_does_not_leave_out_on_purpose():
     assert unset == cursors | {
         "replicas",
         "scaleToZero",
+        "replay",
+        "http",
         "imagePullPolicy",
         "imagePullSecrets",
         "tieredStorage",

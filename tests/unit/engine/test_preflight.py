@@ -112,6 +112,7 @@ MISTAKES = [
      "--metadata-store-login-file: a login is of ZooKeeper"),
     ({"bookkeeper-metadata-store-url": "oxia://a:1", "metadata-store-login-file": "@login"}, 1, "--metadata-store-login-file: "),
     ({"admin-token-file": "@empty"}, 1, "--admin-token-file: "),
+    ({"http": "127.0.0.1:8081", "http-token-file": "@empty"}, 1, "--http-token-file: "),
     ({"admin-oauth2": "{issuer-url: 'https://i', key-file: /gone/key.json}"}, 1, "--admin-oauth2: "),
     ({"bindings": "@no-revision.yaml"}, 1, "--bindings: bindings file "),
     ({"bindings": "@gone"}, 1, "--bindings: bindings file "),

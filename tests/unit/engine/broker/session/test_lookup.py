@@ -26,7 +26,7 @@ class Client:
     """A client, and the broker that it asked: one in zone a."""
 
     def __init__(self, members=(A, B), listener=""):
-        self.listener, self.tls = listener, False
+        self.listener, self.tls, self.peer = listener, False, "10.0.0.5"
         self.identity = SimpleNamespace(anonymous=True)
         self.answer = None
         self.relayed = []

@@ -31,7 +31,7 @@ class Client:
             return partitions
 
         shared = SharedClock(ReplayClock.started(0, None, 1.0, 0.0))
-        self.identity = SimpleNamespace(anonymous=False)
+        self.identity, self.peer = SimpleNamespace(anonymous=False), "10.0.0.5"
         self.listener, self.tls = "", False
         self.services = SimpleNamespace(
             replay=Replay(shared, SimpleNamespace(partitions=partitions_of)),
