@@ -50,9 +50,8 @@ class PlacementWorkload:
 
 WORKS: Final = (
     PlacementWorkload(1, 1, 1000),
-    *(PlacementWorkload(topics, 1, 200) for topics in (10, 100, 1000, 5000)),
-    PlacementWorkload(1000, 1, 1000),
-    *(PlacementWorkload(1, subscriptions, rate) for rate in (20, 200) for subscriptions in (2, 3, 6, 10, 30)),
+    *(PlacementWorkload(1, subscriptions, 200) for subscriptions in (3, 10, 30)),
+    *(PlacementWorkload(topics, 1, 200) for topics in (10, 100, 1000)),
 )
 
 
