@@ -92,17 +92,17 @@ class OwnerRequests:
             response = await answer
             tracing.on_owner_answer(command_name(command), self._loop.time() - begin, self._url, request_id)
             if response.type == BaseCommand.ERROR:
-                self._log(f"{ServerError.Name(response.error.error)}: {response.error.message}", command, request_id)
+                self._log(response.error, command, request_id)
             return response  # noqa: TRY300
         except TimeoutError as error:
-            self._log("no answer in time", command, request_id)
+            self._log(None, command, request_id)
             raise OwnerUnavailableError(
                 f"{self._url} did not answer {command_name(command)} in {REQUEST_TIMEOUT_S:g} s"
             ) from error
         finally:
             self.forget(request_id)
 
-    def _log(self, error: str, command: BaseCommand, request_id: int) -> None:
+    def _log(self, refusal: CommandError | None, command: BaseCommand, request_id: int) -> None:
         """Log a failed request by what the owner's log has of it: the address of the connection and the request's id."""
         if not log.isEnabledFor(logging.DEBUG):
             return
@@ -113,7 +113,7 @@ class OwnerRequests:
             address,
             command_name(command),
             request_id,
-            error,
+            "no answer in time" if refusal is None else f"{ServerError.Name(refusal.error)}: {refusal.message}",
         )
 
     def ack_in_parts(self, consumer_id: int, ids: bytes, on_response: Callable[[BaseCommand | None], None]) -> None:
