@@ -10,10 +10,13 @@ from readonly_engine.wire.position import Position
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["EARLIEST", "Position", "PositionRanges"]
+__all__ = ["EARLIEST", "LATEST", "Position", "PositionRanges"]
 
 EARLIEST = Position(-1, -1)
 """Before every entry."""
+
+LATEST = Position(1 << 63, 0)
+"""After every entry."""
 
 _NOTHING: Final[list[Position]] = []
 """Shared by all empty sets and never changed: there may be very many of them."""
@@ -76,29 +79,58 @@ class PositionRanges:
         self._lowers, self._uppers = lowers, uppers
 
     def without(self, other: PositionRanges) -> PositionRanges:
-        """Return the positions of this set that are not in another: O(ranges of both)."""
+        """Return the positions of this set that are not in another. Few ranges of the other cost O(log n) each, and a copy."""
         left = PositionRanges()
+        if not self._lowers:
+            return left
+        mine, ends, count = self._lowers, self._uppers, len(self._lowers)
         lowers: list[Position] = []
         uppers: list[Position] = []
-        theirs = list(other)
-        at = 0
-        for lower, upper in self:
-            while at < len(theirs) and theirs[at][1] <= lower:
-                at += 1
-            begin, index = lower, at
-            while index < len(theirs) and theirs[index][0] < upper:
-                if begin < theirs[index][0]:
-                    lowers.append(begin)
-                    uppers.append(theirs[index][0])
-                begin = theirs[index][1]
-                index += 1
-            if begin < upper:
+        at, begin = 0, mine[0]  # the first range that is not done, and where the rest of it begins
+        for index in range(bisect_right(other._uppers, begin), len(other._uppers)):
+            lower, upper = other._lowers[index], other._uppers[index]
+            whole = bisect_right(ends, lower, at)  # the ranges before this one end before the other's begins
+            if whole > at:
                 lowers.append(begin)
-                uppers.append(upper)
-            at = max(at, index - 1)
+                lowers += mine[at + 1 : whole]
+                uppers += ends[at:whole]
+                if whole == count:
+                    at = count
+                    break
+                at, begin = whole, mine[whole]
+            if begin < lower:
+                lowers.append(begin)
+                uppers.append(lower)
+            at = bisect_right(ends, upper, at)
+            if at == count:
+                break
+            begin = max(mine[at], upper)
+        if at < count:
+            lowers.append(begin)
+            lowers += mine[at + 1 :]
+            uppers += ends[at:]
         if lowers:
             left._lowers, left._uppers = lowers, uppers
         return left
+
+    def common(self, other: PositionRanges) -> PositionRanges:
+        """Return the positions of both sets. Each range of the set with fewer ranges costs O(log n)."""
+        few, (starts, ends) = (self, (other._lowers, other._uppers))
+        if len(ends) < len(self):
+            few, (starts, ends) = (other, (self._lowers, self._uppers))
+        both = PositionRanges()
+        lowers: list[Position] = []
+        uppers: list[Position] = []
+        at, count = 0, len(ends)
+        for lower, upper in few:
+            index = at = bisect_right(ends, lower, at)
+            while index < count and starts[index] < upper:
+                lowers.append(max(lower, starts[index]))
+                uppers.append(min(upper, ends[index]))
+                index += 1
+        if lowers:
+            both._lowers, both._uppers = lowers, uppers
+        return both
 
     def after(self, position: Position) -> Iterator[tuple[Position, Position]]:
         """Yield the ranges after a position, in order."""
@@ -125,9 +157,10 @@ class PositionRanges:
         del self._uppers[:keep]
         self._lowers[0] = max(self._lowers[0], position)
 
-    def any_after(self, position: Position) -> bool:
-        """Whether a position after this one is in the set."""
-        return bool(self._uppers) and self._uppers[-1] > position
+    def any_between(self, lower: Position, upper: Position) -> bool:
+        """Whether a position after `lower` up to and including `upper` is in the set."""
+        index = bisect_right(self._uppers, lower)
+        return index < len(self._uppers) and self._lowers[index] < upper
 
     def upper_of(self, position: Position) -> Position | None:
         """Return the end of the range that contains a position; None without one."""

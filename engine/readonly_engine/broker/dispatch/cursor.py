@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from readonly_engine.topic.position import Position, PositionRanges
+from readonly_engine.topic.position import LATEST, Position, PositionRanges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -184,9 +184,13 @@ class CursorReplica:
 
     def nothing_acked_after(self, position: Position) -> bool:
         """Return True if no entry at or after a position is acked, even partly. May return False if the check is expensive."""
-        if self._withheld or self._unacked or position <= self.mark_delete:
+        return self.nothing_acked_in(position, LATEST)
+
+    def nothing_acked_in(self, first: Position, last: Position) -> bool:
+        """As `nothing_acked_after`, for the entries from `first` to `last`."""
+        if self._withheld or self._unacked or first <= self.mark_delete:
             return False
-        return not self._acked.any_after(Position(position.ledger_id, position.entry_id - 1))
+        return not self._acked.any_between(Position(first.ledger_id, first.entry_id - 1), last)
 
     @property
     def acked_ranges(self) -> int:

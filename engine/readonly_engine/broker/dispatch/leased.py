@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from readonly_engine.broker.dispatch.consumer_state import total_permits
 from readonly_engine.broker.dispatch.multiple import DEFAULT_LIMITS, UnackedLimits
 from readonly_engine.broker.dispatch.shared import SharedDispatcher
-from readonly_engine.topic.position import Position, PositionRanges
+from readonly_engine.topic.position import LATEST, Position, PositionRanges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from readonly_engine.topic.chain import LedgerChain
     from readonly_engine.topic.entries import TopicEntry
 
-NOWHERE: Final = Position(1 << 63, 0)
+NOWHERE: Final = LATEST
 """After every entry: the next new entry of a dispatcher without leases."""
 
 

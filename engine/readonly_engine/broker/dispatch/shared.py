@@ -94,7 +94,7 @@ class SharedDispatcher(MultipleDispatcher):
         return deliveries
 
     def dispatch_uniform(self, entries: Sequence[TopicEntry]) -> list[EntryRun] | None:
-        """Dispatch new entries in runs. Preconditions: no redelivery, no delayed entry, nothing acked after the first entry."""
+        """Dispatch new entries in runs. Preconditions: no redelivery, no delayed entry, none acked."""
         first = entries[0].position
         if (
             first != self._next
@@ -102,7 +102,7 @@ class SharedDispatcher(MultipleDispatcher):
             or len(self._redelivery_queue)
             or self._delayed.heap
             or not self._may_read_new
-            or not self._cursor.nothing_acked_after(first)
+            or not self._cursor.nothing_acked_in(first, entries[-1].position)
         ):
             return None
         runs: list[EntryRun] = []

@@ -108,7 +108,7 @@ class Coordinator(MemberLeases[_Member]):
             self._unknown.add_ranges(unknown)
             member.held = member.held.without(unknown)
         returned = ranges_of(report.returned)
-        given_back = member.held.without(member.held.without(returned))
+        given_back = member.held.common(returned)
         member.held = member.held.without(returned)
         self._free.add_ranges(given_back)
         for run in report.returned:
@@ -191,7 +191,8 @@ class Coordinator(MemberLeases[_Member]):
             member = self._members[name]
             if not runs and not member.answered:
                 continue
-            member.held.add_ranges(run.range for run in runs)
+            for run in runs:
+                member.held.add_range(*run.range)
             valid_s = min(LEASE_S, valid_until - now)
             grants[name] = Grant(self.epoch, member.answered, valid_s, self._cursor.mark_delete, tuple(runs))
             member.answered = 0

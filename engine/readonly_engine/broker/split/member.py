@@ -188,7 +188,7 @@ class Member(LeaseClock):
         first = next(iter(self._held), None)
         if first is None:
             return PositionRanges()
-        return self._held.without(self._held.without(self._cursor.acked_beyond(first[0])))
+        return self._held.common(self._cursor.acked_beyond(first[0]))
 
     def _take_acked(self) -> tuple[Run, ...]:
         """Remove the entries whose acks the owner has answered; return them. One receipt is open at a time."""
@@ -227,7 +227,7 @@ class Member(LeaseClock):
         Those beyond MAX_RANGES ranges come back when the member leaves.
         """
         undelivered, counts = self._dispatcher.take_undelivered()
-        returned = self._held.without(self._held.without(undelivered))
+        returned = self._held.common(undelivered)
         runs = runs_of(returned, counts)
         if len(runs) > MAX_RANGES:
             runs = runs_of(returned)[:MAX_RANGES]  # without the counts, like those of a consumer that is gone

@@ -214,7 +214,7 @@ class CursorSync:
             self._on_moved(state)
         missing = self._missing(context)  # before the first await: later acks are on their way to the owner, too
         if context.compared_elsewhere:
-            missing = missing.without(missing.without(covered(context.possibly_lost)))
+            missing = missing.common(covered(context.possibly_lost))
         if not self._any(missing) and not cursor.batches:
             return True  # the owner lacks only unanswered acks
         at_owner = await self._cursor_at_owner()

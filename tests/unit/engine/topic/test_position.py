@@ -109,6 +109,12 @@ def test_many_at_once_and_differences_are_those_of_sets(first, more, others):
     assert members(left) == members(mine) - members(theirs)
     assert list(left) == sorted(left)
     assert all(lower < upper for lower, upper in left)
+    both = mine.common(theirs)
+    assert list(both) == list(theirs.common(mine)) == list(mine.without(left))
+    for lower, upper in spans(others):
+        assert lower >= upper or mine.any_between(lower, upper) == bool(
+            members(mine) & set(range(lower.entry_id + 1, upper.entry_id + 1))
+        )
     for entry in (-1, 7, 40):
         behind = PositionRanges()
         behind.add_ranges(mine.after(Position(1, entry)))
