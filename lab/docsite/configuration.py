@@ -160,7 +160,7 @@ def binding_keys() -> Iterable[list[str]]:
             "placement",
             _choices(Placing),
             Placing.ALWAYS,
-            "Servers of the consumers: the pool, or the owner while the topic has fewer than three subscriptions with consumers.",
+            "Servers of the consumers: the pool, or the owner while the topic has fewer than four subscriptions with consumers.",
         ),
     )
     for key, form, default, meaning in rows:

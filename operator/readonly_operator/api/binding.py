@@ -196,7 +196,7 @@ class BindingSpec:
         metadata=declare(
             Choice(PLACEMENTS),
             "Servers of the consumers. Always: the pool. WhenCheaper: new consumers are redirected to the owner broker while the "
-            "topic has fewer than three subscriptions with consumers, because these cost less CPU there. Readers, local cursors, "
+            "topic has fewer than four subscriptions with consumers, because these cost less CPU there. Readers, local cursors, "
             "and clients that do not follow redirects stay at the pool.",
             stored=True,
         ),

@@ -40,18 +40,18 @@ def test_few_consumers_are_at_the_owner_and_more_at_the_pool(
     client = quiet_client(pool.url)
     try:
         consumers = {}
-        for number, name in enumerate(("a", "b", "c", "d")):
+        for number, name in enumerate(("a", "b", "c", "d", "e")):
             consumers[name] = client.subscribe(topic, name, SHARED)
             wait_until(lambda count=number + 1: sum(map(len, at_owner(admin, topic).values())) == count)
-            if number < 2:
+            if number < 3:
                 wait_until(lambda name=name: at_owner(admin, topic)[name] == [False])
-        assert at_owner(admin, topic) == {"a": [False], "b": [False], "c": [True], "d": [True]}
+        assert at_owner(admin, topic) == {"a": [False], "b": [False], "c": [False], "d": [True], "e": [True]}
         second = client.subscribe(topic, "a", SHARED)
         wait_until(lambda: at_owner(admin, topic)["a"] == [False, False])
         producer = pulsar_client.create_producer(topic)
         for number in range(COUNT):
             producer.send(b"%d" % number)
-        for name in ("b", "c", "d"):
+        for name in ("b", "c", "d", "e"):
             assert [int(consumers[name].receive(10_000).data()) for _ in range(COUNT)] == list(range(COUNT))
         shared = []
         while len(shared) < COUNT:

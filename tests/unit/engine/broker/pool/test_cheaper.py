@@ -42,8 +42,8 @@ def test_consumers_count_by_where_they_are_and_not_those_that_push():
         (0, 0, 0, "", True),
         (SUBSCRIPTIONS - 2, 0, 0, "", True),
         (SUBSCRIPTIONS - 1, 0, 0, "", False),
-        (0, 0, 0, "tu", False),
-        (1, 0, 0, "t", False),
+        (SUBSCRIPTIONS - 3, 0, 0, "tu", False),
+        (SUBSCRIPTIONS - 2, 0, 0, "t", False),
         (SUBSCRIPTIONS + 7, 0, 1, "", True),  # consumers of one subscription stay together
         (SUBSCRIPTIONS + 7, 1, 0, "ts", True),
         (1, 1, 0, "", False),
@@ -67,7 +67,7 @@ def test_recent_redirects_are_counted_for_a_while_and_bounded():
     for number in range(MAX_RECENT + 5):
         redirects.add(ORDERS, f"s-{number}", 100.0 + number * 0.1)
     assert redirects.names(ORDERS, 102.0) == [f"s-{number}" for number in range(5, MAX_RECENT + 5)]
-    assert redirects.names(ORDERS, 100.95 + RECENT_S) == [f"s-{MAX_RECENT + 4}"]
+    assert redirects.names(ORDERS, 99.95 + (MAX_RECENT + 4) * 0.1 + RECENT_S) == [f"s-{MAX_RECENT + 4}"]
     assert redirects.names(ORDERS, 102.0 + RECENT_S) == []
     for number in range(MAX_TOPICS):
         redirects.add(parse_topic_name(f"t-{number}"), "s", 100.0)
