@@ -43,6 +43,11 @@ def main(argv: list[str] | None = None) -> int:
         "--minutes", type=float, default=15.0, help="duration of the faults in each run (default %(default)s)"
     )
     parser.add_argument("--local-cursors", action="store_true", help="the pool keeps the cursors")
+    parser.add_argument(
+        "--split",
+        action="store_true",
+        help="all brokers serve each Shared and Key_Shared subscription (dispatch: Split)",
+    )
     parser.add_argument("--gap", type=float, help=f"seconds between faults (default {CHAOS_GAP_S:g})")
     parser.add_argument(
         "--soak",
@@ -62,6 +67,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true", help="write these and earlier results to docs/")
     parser.add_argument("--keep", action="store_true", help="keep servers and namespaces")
     args = parser.parse_args(argv)
+    if args.split and (args.local_cursors or args.soak):
+        parser.error("--split: not with --local-cursors, which Split does not support, or --soak")
     if args.local_cursors and args.soak:
         parser.error("--local-cursors: not with --soak, whose results are of owners' cursors")
     seeds = args.seed or [random.SystemRandom().randrange(1 << 31)]
@@ -80,7 +87,16 @@ def main(argv: list[str] | None = None) -> int:
             limits = Limits(two_at_once_s=args.two_at_once)
             home = os.open("/proc/self/ns/net", os.O_RDONLY)
             try:
-                run = Run(plan, folder, limits, rate=args.rate, local=args.local_cursors, flat=args.soak, name=name)
+                run = Run(
+                    plan,
+                    folder,
+                    limits,
+                    rate=args.rate,
+                    local=args.local_cursors,
+                    split=args.split,
+                    flat=args.soak,
+                    name=name,
+                )
                 outcome = run.run(keep=args.keep)
             except (ChaosError, DevstackError) as error:
                 say(f"chaos: seed {seed}: {error}; histories and logs: {folder}")
@@ -96,7 +112,8 @@ def main(argv: list[str] | None = None) -> int:
             outcomes.append(outcome)
             failed = failed or not outcome.passed
     if args.write and outcomes:
-        results = [report.result(outcome, args.minutes, local=args.local_cursors) for outcome in outcomes]
+        kind = {"local": args.local_cursors, "split": args.split}
+        results = [report.result(outcome, args.minutes, **kind) for outcome in outcomes]
         _write(results, outcomes[-1] if args.soak else None)
     return 1 if failed else 0
 

@@ -26,15 +26,17 @@ class BindingFiles:
     Args:
         folder: folder of the files.
         local: whether the pool keeps the cursors without a fault.
+        split: whether all brokers serve each Shared and Key_Shared subscription.
 
     Attributes:
         local: as above.
     """
 
-    def __init__(self, folder: Path, *, local: bool) -> None:
+    def __init__(self, folder: Path, *, local: bool, split: bool = False) -> None:
         self._folder = folder
         self.local = local
         self._other = "Owner" if local else "Local"
+        self._split = split
         self._changed: Counter[str] = Counter()
         self._revision = 0
 
@@ -65,7 +67,11 @@ class BindingFiles:
 
     def _write(self, node: str) -> None:
         topics = sorted((+self._changed).keys())
-        bindings = [{"name": "other", "topics": topics, "cursors": self._other}] if topics else []
+        bindings: list[dict[str, object]] = []
+        if topics:
+            bindings.append({"name": "other", "topics": topics, "cursors": self._other})
+        if self._split:
+            bindings.append({"name": "split", "topics": [topic.full for topic in TOPICS], "dispatch": "Split"})
         draft = self.path(node).with_suffix(".new")
         draft.write_text(json.dumps({"revision": f"r{self._revision}", "bindings": bindings}), encoding="utf-8")
         draft.replace(self.path(node))

@@ -23,18 +23,19 @@ _EXAMPLES: Final = 6
 _LAST_FAULTS: Final = 6
 
 
-def result(outcome: Outcome, minutes: float, *, local: bool = False) -> RunResult:
+def result(outcome: Outcome, minutes: float, *, local: bool = False, split: bool = False) -> RunResult:
     """Return the result of a run that has just ended on this machine.
 
     Args:
         outcome: the run.
         minutes: duration of the faults.
         local: whether the pool kept the cursors.
+        split: whether all brokers served each Shared and Key_Shared subscription.
     """
     assert outcome.injector is not None
     faults = summarize(outcome.verdict, Faults(outcome.injector.done))
     day = time.strftime("%Y-%m-%d", time.gmtime())
-    return RunResult(outcome.plan.seed, minutes, outcome.messages, faults, day, machine(), local)
+    return RunResult(outcome.plan.seed, minutes, outcome.messages, faults, day, machine(), local, split)
 
 
 def lines(outcome: Outcome) -> list[str]:

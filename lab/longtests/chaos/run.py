@@ -116,6 +116,7 @@ class Run:
         limits: limits of allowed effects.
         rate: messages per second of each producer.
         local: whether the pool keeps the cursors.
+        split: whether all brokers serve each Shared and Key_Shared subscription.
         flat: whether memory, files, tasks and latency must be flat.
         name: name of the stack and prefix of its namespaces.
     """
@@ -128,6 +129,7 @@ class Run:
         *,
         rate: float = RATE,
         local: bool = False,
+        split: bool = False,
         flat: bool = False,
         name: str = "chaos",
     ) -> None:
@@ -137,7 +139,7 @@ class Run:
         self._flat = flat
         self._local = local
         self._network = Network(NODES, f"pr{name}")
-        self._bindings = BindingFiles(folder, local=local)
+        self._bindings = BindingFiles(folder, local=local, split=split)
         options = (*_OPTIONS, *(LOCAL_OPTIONS if local else ()))
         self._stack = ChaosStack(self._network, folder, options, self._bindings, name)
         urls = self._stack.pool_urls

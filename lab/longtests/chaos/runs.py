@@ -58,6 +58,7 @@ class RunResult:
         date: its day in UTC, such as 2026-11-25; empty in older files.
         machine: processors and Python of its machine; empty in older files.
         local: whether the pool kept the cursors.
+        split: whether all brokers served each Shared and Key_Shared subscription.
     """
 
     seed: int
@@ -67,9 +68,10 @@ class RunResult:
     date: str = ""
     machine: str = ""
     local: bool = False
+    split: bool = False
 
     def __str__(self) -> str:
-        return f"{self.seed} ({self.minutes:g} minutes{', local cursors' if self.local else ''})"
+        return f"{self.seed} ({self.minutes:g} minutes{', local cursors' if self.local else ''}{', split' if self.split else ''})"
 
     @property
     def count(self) -> int:
@@ -121,6 +123,8 @@ def summary(runs: Sequence[RunResult]) -> str:
     messages = sum(run.messages for run in runs)
     local = [run for run in runs if run.local]
     of_them = f", {sum(run.count for run in local):,} of the faults with local cursors" if local else ""
+    split = [run for run in runs if run.split]
+    of_them += f", {sum(run.count for run in split):,} with split subscriptions" if split else ""
     faults = sum(run.count for run in runs)
     return (
         f"{faults:,} faults and {messages:,} messages in {len(runs)} runs{of_them}. Seeds: {', '.join(map(str, runs))}."
@@ -129,7 +133,7 @@ def summary(runs: Sequence[RunResult]) -> str:
 
 def add(path: Path, runs: Sequence[RunResult]) -> list[RunResult]:
     """Add runs to a file, where they replace runs of the same seeds and keeper of cursors; return all runs by seed."""
-    by_seed = {(run.seed, run.local): run for run in (*load(path), *runs)}
+    by_seed = {(run.seed, run.local, run.split): run for run in (*load(path), *runs)}
     ordered = [by_seed[seed] for seed in sorted(by_seed)]
     path.parent.mkdir(exist_ok=True)
     save_results(path, [asdict(run) for run in ordered])
