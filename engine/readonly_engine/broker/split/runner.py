@@ -121,7 +121,7 @@ class SplitRunner:
         )
         self._claim: ClaimHandle | None = None
         self._link: CoordinatorLink | None = None
-        self._coordinator = ""
+        self._coordinator = self._failure = ""
         self._members: dict[str, MemberLink] = {}
         self._work: set[asyncio.Task[None]] = set()
         self._acquiring: asyncio.Task[None] | None = None
@@ -394,14 +394,17 @@ class SplitRunner:
         except (RelayError, TimeoutError) as error:
             if link is not None and self._link is link:
                 self._link = None
-            self._log("coordinator not reached", f"{url}: {error or 'no answer in time'}")
+            why = f"{url}: {error or 'no answer in time'}"
+            if why != self._failure:  # a coordinator that is away is asked every half second
+                self._failure = why
+                self._log("coordinator not reached", why)
             refused = isinstance(error, RelayError) and error.code == ServerError.NotAllowedError
             self._do(self._session.served_alone() if refused else self._session.disconnected(self._now()))
             return
         if self._link is not link:
             await link.close()  # the session has ended, or has begun again meanwhile
             return
-        self._coordinator = url
+        self._coordinator, self._failure = url, ""
         self._log("follows", url)
         self._do(self._session.connected(self._now()))
 

@@ -227,7 +227,8 @@ async def test_a_stop_during_the_claim_gives_it_back(topic):
         (TimeoutError(), False),
     ],
 )
-async def test_a_broker_that_serves_alone_ends_the_split_and_others_are_tried_again(topic, error, single):
+async def test_a_broker_that_serves_alone_ends_the_split_and_others_are_tried_again(topic, error, single, caplog):
+    caplog.set_level("INFO")
     claims, hosts = pool_of(topic, "a", "b")
     claims.holder = "a"
     hosts["a"] = error
@@ -235,6 +236,7 @@ async def test_a_broker_that_serves_alone_ends_the_split_and_others_are_tried_ag
     b.runner.begin()
     await until(lambda: b.single if single else len(b.links) > 1)
     assert bool(b.begun_again) == bool(b.single) == single
+    assert caplog.text.count("coordinator not reached") == 1, "the same reason again is no news"
 
 
 async def test_a_member_that_connects_again_replaces_its_former_connection(topic):
