@@ -47,6 +47,7 @@ def main(argv: list[str] | None = None) -> int:
         default="owner",
         help="keeper of the pool's cursors (default %(default)s)",
     )
+    parser.add_argument("--split", action="store_true", help="both brokers serve each subscription (dispatch: Split)")
     parser.add_argument("--write", action="store_true", help="write the table to docs/reference/compatibility.md")
     parser.add_argument("--keep", action="store_true", help="keep the stack and its data")
     parser.add_argument("--logs", type=Path, help="folder of logs (default: a temporary one)")
@@ -55,8 +56,10 @@ def main(argv: list[str] | None = None) -> int:
     names = {scenario.name for scenario in SCENARIOS}
     if unknown := sorted(set(args.only) - names):
         parser.error(f"--only {' '.join(unknown)}: no such scenario")
-    if args.write and (args.only or args.clients or args.cursors != "owner"):
-        parser.error("--write: the table needs all clients and all scenarios; omit --only, --clients and --cursors")
+    if args.write and (args.only or args.clients or args.split or args.cursors != "owner"):
+        parser.error(
+            "--write: the table needs all clients and scenarios; omit --only, --clients, --split and --cursors"
+        )
     if args.resume and not args.logs:
         parser.error("--resume: give the folder of the results with --logs")
     logging.getLogger().addHandler(logging.NullHandler())
@@ -69,7 +72,13 @@ def main(argv: list[str] | None = None) -> int:
             clients = [Named(str(client), tuple(command(client))) for client in select(args.clients)]
             stack.up()
             matrix = Run(
-                stack, make_place(stack, folder), folder, args.workers, resume=args.resume, cursors=args.cursors
+                stack,
+                make_place(stack, folder),
+                folder,
+                args.workers,
+                resume=args.resume,
+                cursors=args.cursors,
+                split=args.split,
             ).run(scenarios, clients)
         except DevstackError as error:
             say(f"compat: {error}")

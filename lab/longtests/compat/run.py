@@ -119,6 +119,7 @@ class Run:
         workers: number of concurrent scenarios.
         resume: whether to keep the results of an earlier run in the folder.
         cursors: keeper of the pool's cursors, `owner` or `local`.
+        split: whether both brokers serve each subscription.
     """
 
     def __init__(
@@ -130,8 +131,10 @@ class Run:
         *,
         resume: bool = False,
         cursors: str = "owner",
+        split: bool = False,
     ) -> None:
         self._cursors = cursors
+        self._split = split
         self._stack = stack
         self._place = place
         self._folder = folder
@@ -203,7 +206,7 @@ class Run:
         self._pools += 1
         folder = self._folder / f"pool-{self._pools}"
         folder.mkdir(parents=True, exist_ok=True)
-        pool = PoolTarget(self._stack.endpoints, self._place.admin, folder, self._cursors)
+        pool = PoolTarget(self._stack.endpoints, self._place.admin, folder, self._cursors, split=self._split)
         open_.callback(pool.close)
         return pool
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import uuid
 from typing import TYPE_CHECKING, Final
@@ -93,12 +94,19 @@ class PoolTarget:
         admin: its admin API.
         folder: folder of the brokers' logs.
         cursors: keeper of the cursors, `owner` or `local`.
+        split: whether both brokers serve each subscription.
     """
 
     name = POOL
 
-    def __init__(self, endpoints: Endpoints, admin: PulsarAdmin, folder: Path, cursors: str = "owner") -> None:
-        self._pool = Pool(endpoints, folder, uuid.uuid4().hex, ["--topics", TOPICS, "--cursors", cursors])
+    def __init__(
+        self, endpoints: Endpoints, admin: PulsarAdmin, folder: Path, cursors: str = "owner", *, split: bool = False
+    ) -> None:
+        bindings = folder / "bindings.json"
+        binding = {"name": "compat", "topics": [TOPICS], "dispatch": "Split" if split else "Single"}
+        bindings.write_text(json.dumps({"revision": "1", "bindings": [binding]}), encoding="utf-8")
+        options = ["--bindings", str(bindings), "--cursors", cursors]
+        self._pool = Pool(endpoints, folder, uuid.uuid4().hex, options)
         self._endpoints = endpoints
         local = LocalView(self._pool, endpoints, admin, self._run_tool) if cursors == "local" else None
         self.view: View = local or OwnerView(admin)
