@@ -39,6 +39,7 @@ BELOW = {
         "lease_guard",
         "background",
         "clock",
+        "log_bounds",
         "waiting",
     },
     "subscriptions": {"tool", "broker", "owner", "topic", "metadata", "wire", "config", "net"},
@@ -276,6 +277,7 @@ BROKERS_ROOMS = {
         "net",
         "wire",
         "clock",
+        "log_bounds",
     },
     "server": {
         "replay",

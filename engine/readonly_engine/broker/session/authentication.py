@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Protocol
 
 from readonly_engine.broker.consumer.client_link import ClientLink
 from readonly_engine.broker.session.handshake import ConnectRequest, Handshake
+from readonly_engine.log_bounds import bounded_logger
 from readonly_engine.owner.errors import OwnerRefusedError, RelayError
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from readonly_engine.owner.identity import Identity
     from readonly_engine.wire.pulsar_pb2 import AuthData, BaseCommand
 
-log = logging.getLogger(__name__)
+log = bounded_logger(__name__)
 
 
 class AuthenticatedLink(ClientLink, Protocol):

@@ -133,8 +133,7 @@ class ClientConsumers:
         self._refuse(subscribe, ServerError.ServiceNotReady, "this broker leaves the pool; look the topic up again")
 
     def _refuse(self, subscribe: CommandSubscribe, code: ServerError, reason: str) -> None:
-        now = asyncio.get_running_loop().time()
-        self._client.services.subscribe_refusals.add(subscribe.topic, subscribe.subscription, code, reason, now)
+        self._client.services.subscribe_refusals.add(subscribe.topic, subscribe.subscription, code, reason)
         self._client.refuse(subscribe.request_id, code, reason)
 
     def _remove_queued(self, consumer_id: int) -> bytes:

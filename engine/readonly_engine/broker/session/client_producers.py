@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from functools import partial
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from readonly_engine.broker.session.bounds import CLOSED_PRODUCER_TTL_S, MAX_CON
 from readonly_engine.broker.session.producer import ProxiedProducer
 from readonly_engine.broker.session.producer_connections import ProducerConnections
 from readonly_engine.broker.session.request_quota import RequestQuota
+from readonly_engine.log_bounds import bounded_logger
 from readonly_engine.wire.pulsar_pb2 import ServerError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from readonly_engine.broker.consumer.client_link import ClientLink
     from readonly_engine.wire.pulsar_pb2 import BaseCommand
 
-log = logging.getLogger(__name__)
+log = bounded_logger(__name__)
 
 
 def close_unready(client: ClientLink, producer_id: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import sys
 import time
 from functools import partial
@@ -23,6 +22,7 @@ from readonly_engine.broker.session.requests import RequestServices, refuse_look
 from readonly_engine.broker.session.topic_watcher import TopicWatcher
 from readonly_engine.broker.session.transport import ClientTransport
 from readonly_engine.config.listeners import DEFAULT
+from readonly_engine.log_bounds import bounded_logger
 from readonly_engine.net.frame_slicer import FrameSlicer
 from readonly_engine.net.keep_alive import SLOTS, TICK_S
 from readonly_engine.owner.errors import OwnerRefusedError
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from readonly_engine.net.write_coalescer import WriteCoalescer
     from readonly_engine.owner.identity import Identity
 
-log = logging.getLogger(__name__)
+log = bounded_logger(__name__)
 
 PROBE_TIMEOUT_S = 5.0
 """Time for a client's answer to a probe, for another client that requests its subscription
