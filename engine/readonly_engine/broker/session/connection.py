@@ -240,7 +240,7 @@ class ClientConnection(ClientTransport):
         command, _ = decode_command(frame)
         # Counts before the check, which takes as long as the decoding.
         if len(frame) > LONG_BYTES and (error := name_error(command)) is not None:
-            refuse_lookup(self, command, body_of(command).request_id, error)
+            self._refuse_command(command, body_of(command).request_id, error)
             return not self._closed
         if command.type not in _UNCHECKED_COMMANDS:
             check_command(command)
@@ -251,8 +251,14 @@ class ClientConnection(ClientTransport):
         text = f"the lists of {command_name(lists.command)} take {lists.size:,} bytes; send at most {MAX_LIST_BYTES:,} bytes"
         if lists.request_id is None:
             raise MalformedFrameError(text)
-        refuse_lookup(self, lists.command, lists.request_id, OwnerRefusedError(ServerError.NotAllowedError, text))
+        self._refuse_command(lists.command, lists.request_id, OwnerRefusedError(ServerError.NotAllowedError, text))
         return not self._closed
+
+    def _refuse_command(self, command: BaseCommand, request_id: int, error: OwnerRefusedError) -> None:
+        if command.type == BaseCommand.SUBSCRIBE:
+            names = command.subscribe.topic, command.subscribe.subscription
+            self.services.subscribe_refusals.add(*names, error.code, str(error))
+        refuse_lookup(self, command, request_id, error)
 
     def _process_later(self, process: Callable[[], None]) -> None:
         try:
@@ -410,7 +416,7 @@ class ClientConnection(ClientTransport):
         kind = command.type
         self.services.idle.needed(time.monotonic())
         if (error := name_error(command)) is not None:
-            refuse_lookup(self, command, body_of(command).request_id, error)
+            self._refuse_command(command, body_of(command).request_id, error)
         elif kind == BaseCommand.SUBSCRIBE:
             self._client_consumers.subscribe(command, frame)
         elif kind in SERVED_REQUESTS:

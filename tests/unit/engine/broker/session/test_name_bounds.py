@@ -129,6 +129,7 @@ def test_a_connection_refuses_a_long_name_in_the_response_of_its_command(monkeyp
     assert body_of(answer).request_id == 7
     assert "has 5,242,880 bytes" in body_of(answer).message
     assert answer.ByteSize() < 200  # it does not repeat the name
+    assert client.connection.services.subscribe_refusals.by_error.total() == (kind == BaseCommand.SUBSCRIBE)
     client.sends(command_with(kind, field, NAMESPACE if field == "namespace" else "n" * MAX_NAME_BYTES))
     assert (client.tasks, len(client.answers)) == (1, 1)
 
@@ -158,6 +159,7 @@ def test_a_connection_refuses_long_lists_before_it_checks_their_items(monkeypatc
     assert (client.tasks, answer.type) == (0, ANSWERS.get(kind, BaseCommand.ERROR))
     assert body_of(answer).request_id == 7
     assert text in body_of(answer).message
+    assert client.connection.services.subscribe_refusals.by_error.total() == (kind == BaseCommand.SUBSCRIBE)
 
 
 def test_a_client_that_is_not_authenticated_gets_no_such_answer(monkeypatch, caplog):
