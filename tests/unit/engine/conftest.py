@@ -5,6 +5,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from readonly_engine import log_bounds
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -19,3 +20,9 @@ def read_golden(name: str) -> bytes:
 def golden() -> Callable[[str], bytes]:
     """The bytes in a golden file, by its name."""
     return read_golden
+
+
+@pytest.fixture(autouse=True)
+def all_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Log each line, whatever an earlier test has logged in this second."""
+    monkeypatch.setattr(log_bounds, "LINE_S", 0.0)

@@ -2,10 +2,14 @@
 
 import logging
 
-from readonly_engine.log_bounds import LINE_S, BoundedLines
+from readonly_engine import log_bounds
+from readonly_engine.log_bounds import BoundedLines
+
+LINE_S = 1.0
 
 
-def test_a_text_is_logged_once_in_a_while_and_the_next_line_counts_the_others(caplog):
+def test_a_text_is_logged_once_in_a_while_and_the_next_line_counts_the_others(caplog, monkeypatch):
+    monkeypatch.setattr(log_bounds, "LINE_S", LINE_S)
     caplog.set_level(logging.DEBUG)
     now = 5.0
     log = logging.getLogger("test-bounds")
