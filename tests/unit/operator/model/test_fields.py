@@ -29,7 +29,7 @@ ALONE = {
     *("source.authentication.type", "lookup.clusterName", "locality.nodeLabels", "onDeletion"),
     *("updateStrategy.hold", "scaleToZero.after"),
 }
-SHOWN = 5
+SHOWN = 3
 """Lines of an object that are shown; of the others only a digest."""
 BY_HASH = (ANNOTATION_CONFIG_HASH, ANNOTATION_TEMPLATE_HASH)
 
@@ -59,8 +59,8 @@ def changes(old, new):
         lines = unified_diff([] if before is None else lines_of(before), lines_of(one), lineterm="", n=0)
         own = [line for line in lines if line[:2] not in {"--", "++", "@@"}]
         if found := [line for line in own if not any(changed in line for changed in BY_HASH)]:
-            yield "  " + " ".join(key)
-            yield from (f"  {line}" for line in found[:SHOWN])
+            yield f"  {' '.join(key)}: {found[0]}"
+            yield from (f"  {line}" for line in found[1:SHOWN])
             if rest := found[SHOWN:]:
                 yield f"   {len(rest)} more, {digest(rest)}"
     yield from (f"  no {kind} {name}" for kind, name in former)
