@@ -88,26 +88,3 @@ def test_running_brokers_take_bindings_up_within_5_seconds(running, namespace, b
     eventually(counted)
     revision = running.get("robp", "demo", namespace)["status"]["lookupRevision"]
     assert revision == running.broker("demo-0", namespace, "/bindings")["revision"]
-
-
-@pytest.mark.nightly
-def test_another_operator_process_changes_nothing(running, namespace, binding, eventually):
-    running.apply(binding("orders", TOPIC))
-    running.expect("rotb", "orders", namespace, {"LookupConfigured": ("True", "Held")})
-
-    def state():
-        found = running.list("robp,rotb,statefulset,service,configmap,serviceaccount", namespace)
-        pods = {pod["metadata"]["uid"] for pod in running.list("pods", namespace)}
-        return {(one["kind"], one["metadata"]["name"]): one["metadata"]["resourceVersion"] for one in found}, pods
-
-    before = eventually(state)
-    deployment = ("deployment/pulsar-readonly-operator", "-n", "pulsar-readonly-system")
-    running("rollout", "restart", *deployment)
-    running("rollout", "status", *deployment, "--timeout=120s")
-    running.apply(binding("other", "persistent://public/default/other"))
-    running.expect("rotb", "other", namespace, {"LookupConfigured": ("True", "Held")})
-    running("delete", "rotb/other", "-n", namespace)
-    after, pods = state()
-    untouched = {one: version for one, version in before[0].items() if one[0] in {"Service", "ServiceAccount"}}
-    assert untouched.items() <= after.items()
-    assert pods == before[1]

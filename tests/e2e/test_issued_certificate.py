@@ -13,23 +13,6 @@ def has_cert_manager(kubernetes) -> bool:
     return kubernetes.run("get", "crd", "certificates.cert-manager.io").returncode == 0
 
 
-def test_without_cert_manager_the_pool_says_so_and_works(operator, namespace, pool):
-    if has_cert_manager(operator):
-        pytest.skip("the cluster has cert-manager")
-    operator.apply(pool(replicas=0, listeners=ISSUED))
-    messages = operator.expect(
-        "robp",
-        "demo",
-        namespace,
-        {"CertificateIssued": ("False", "CertManagerNotFound"), "Ready": ("True", "ScaledToZero")},
-    )
-    assert "install cert-manager" in messages["CertificateIssued"]
-    operator.apply(pool(replicas=0))
-    operator.expect("robp", "demo", namespace, {"Ready": ("True", "ScaledToZero"), "Progressing": ("False", "Settled")})
-    conditions = operator.get("robp", "demo", namespace)["status"]["conditions"]
-    assert "CertificateIssued" not in {one["type"] for one in conditions}
-
-
 def test_cert_manager_issues_the_certificate_of_running_brokers(operator, writer, namespace, pool):
     if not has_cert_manager(operator):
         pytest.skip("the cluster has no cert-manager; install it, and restart the operator")

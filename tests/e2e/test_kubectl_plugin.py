@@ -136,13 +136,6 @@ def test_the_blocks_of_the_guide(kubernetes, running, tmp_path) -> None:
 
 
 @pytest.mark.nightly
-def test_top_has_all_brokers(running, plugin) -> None:
-    done = plugin("top", "demo", "-n", running, "--once", "--output", "json")
-    assert done.returncode == 0, done.stderr
-    assert [one["url"] for one in json.loads(done.stdout)["brokers"]] == ["demo-0", "demo-1"]
-
-
-@pytest.mark.nightly
 def test_doctor_has_the_exit_status_of_the_checks(running, plugin) -> None:
     """Without --strict, warnings are no failure; an unknown option of the checks is status 2."""
     done = plugin("doctor", "demo", "-n", running, "--", "--output", "json", timeout=180)

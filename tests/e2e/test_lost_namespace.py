@@ -166,29 +166,3 @@ def test_the_other_namespace_is_served_throughout(cluster, grant, process, reada
     wait_until(scaled, REPAIR_SECONDS, "the watches of the namespace")
     check_served(BILLING)
     assert process.poll() is None
-
-
-def test_a_start_without_one_of_the_namespaces(cluster, plane, grant, process, log):
-    """Another process of the same settings, while one of its namespaces is missing."""
-    cluster("apply", "-f", "-", stdin=json.dumps(_pool(BILLING, replicas=1)))
-    cluster("delete", "namespace", ORDERS, "--timeout=60s", "--ignore-not-found", timeout=90)
-    stop(process)
-    command = [sys.executable, "-m", "readonly_engine.command", "operator", "--engine-image=engine"]
-    command += [f"--namespace={ORDERS}", f"--namespace={BILLING}"]
-    cluster("delete", "service", "demo", "-n", BILLING, "--ignore-not-found")
-    with log.open("wb") as file:
-        started = subprocess.Popen(
-            command, env={**os.environ, "KUBECONFIG": str(plane.operators_kubeconfig)}, stdout=file, stderr=file
-        )
-    try:
-
-        def served(namespace: str) -> bool:
-            assert started.poll() is None, log.read_text()[-3000:]
-            return bool(cluster("get", "service", "demo", "-n", namespace, "--ignore-not-found", "-o", "name"))
-
-        wait_until(lambda: served(BILLING), 60)
-        grant(ORDERS)
-        cluster("apply", "-f", "-", stdin=json.dumps(_pool(ORDERS, replicas=1)))
-        wait_until(lambda: served(ORDERS), 60)
-    finally:
-        stop(started)

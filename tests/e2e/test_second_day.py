@@ -13,9 +13,6 @@ POOL_LABEL = "pulsar-readonly.io/pool=demo"
 OPENSHIFT_USER = 1000710000
 """A user as OpenShift's restricted-v2 assigns it: it is in no image."""
 
-BIG = 10
-"""Bindings of 256 long names each: more than one ConfigMap takes."""
-
 
 def uids(kubernetes: Kubernetes, namespace: str) -> dict[str, str]:
     """The uids of a pool's children."""
@@ -92,45 +89,6 @@ def test_objects_that_were_deleted_and_restored_with_older_versions_are_followed
     operator.apply(backup)
     operator.expect("robp", "demo", namespace, EMPTY, timeout=60)
     assert len(uids(operator, namespace)) > 4
-
-
-@pytest.mark.nightly
-def test_a_binding_that_does_not_fit_is_refused_alone(operator, namespace, pool, binding, eventually):
-    operator.apply(pool(replicas=0))
-    operator.expect("robp", "demo", namespace, EMPTY)
-    for number in range(BIG):
-        names = [f"persistent://public/default/{number}-{index:03d}-{'x' * 470}" for index in range(256)]
-        operator.apply(binding(f"big-{number}", *names))
-
-    def refused() -> list[str]:
-        reasons = {}
-        for number in range(BIG):
-            name = f"big-{number}"
-            reasons[name] = operator.condition("rotb", name, namespace, "Ready")["reason"]
-        large = [name for name, reason in reasons.items() if reason == "TooLarge"]
-        assert 0 < len(large) <= 3, reasons
-        return large
-
-    large = eventually(refused, 90)
-    said = operator.condition("rotb", large[0], namespace, "Ready")["message"]
-    assert "of the 1,000,000 bytes for the bindings of ReadOnlyBrokerPool demo are left" in said
-    # The pool continues: a change of its spec and another binding still arrive.
-    operator.apply(
-        pool(replicas=0, cache={"size": "128Mi"}), binding("small", f"persistent://public/default/{namespace}")
-    )
-
-    def goes_on():
-        assert "128Mi" in operator.get("configmap", "demo-config", namespace)["data"]["engine.yaml"]
-        assert operator.condition("rotb", "small", namespace, "Ready")["reason"] != "TooLarge"
-
-    eventually(goes_on, 60)
-    operator("delete", "rotb/big-0", "-n", namespace)
-
-    def one_more_fits():
-        now = [operator.condition("rotb", name, namespace, "Ready")["reason"] for name in large]
-        assert now.count("TooLarge") == len(large) - 1, (large, now)
-
-    eventually(one_more_fits, 60)
 
 
 @pytest.mark.nightly

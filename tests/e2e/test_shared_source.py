@@ -6,7 +6,6 @@ from tests.e2e.conftest import SOURCE
 from tests.support.yaml_documents import load_yaml
 
 RESOLVED = {"SourceResolved": ("True", "Resolved")}
-OTHER_STORE = {**SOURCE, "metadataStoreUrl": "zk:other:2181"}
 
 
 def source_body(namespace, name="pulsar", spec=SOURCE):
@@ -62,20 +61,3 @@ def test_a_change_reaches_all_pools(operator, namespace, shared, eventually):
 
 def _assert_pools(operator, namespace, count):
     assert operator.get("ros", "pulsar", namespace)["status"]["pools"] == count
-
-
-@pytest.mark.nightly
-def test_a_pool_cannot_go_to_another_cluster(operator, namespace, pool, shared):
-    operator.apply(source_body(namespace), source_body(namespace, "other", OTHER_STORE), pool(replicas=0))
-    operator.expect("robp", "demo", namespace, {"Ready": ("True", "ScaledToZero")})
-    patch = '{"spec":{"source":null,"sourceRef":{"name":"%s"}}}'
-    operator("patch", "robp", "demo", "-n", namespace, "--type=merge", "-p", patch % "pulsar")
-    operator.expect("robp", "demo", namespace, RESOLVED)
-    operator("patch", "robp", "demo", "-n", namespace, "--type=merge", "-p", patch % "other")
-    operator.expect("robp", "demo", namespace, {"SourceResolved": ("False", "OtherCluster")})
-    assert settings(operator, namespace)["metadata-store-url"] == SOURCE["metadataStoreUrl"]
-    done = operator.run(
-        "patch", "ros", "pulsar", "-n", namespace, "--type=merge", "-p", '{"spec":{"metadataStoreUrl":"zk:other:2181"}}'
-    )
-    assert done.returncode
-    assert "must keep at least one host and the chroot" in done.stderr
