@@ -2,54 +2,13 @@
 
 import json
 import logging
-import re
 import subprocess
 import sys
 
 import pytest
 from readonly_engine.config.option import options_of
 from readonly_operator import command
-from readonly_operator.settings import FLAGS, SELECTOR, Settings, SettingsError, variable_of
-
-
-def test_help_names_the_options(capsys):
-    with pytest.raises(SystemExit) as caught:
-        command.main(["--help"])
-    assert caught.value.code == 0
-    text = capsys.readouterr().out
-    for option in (
-        "--namespace NS ",
-        "--all-namespaces ",
-        "--engine-image IMAGE  image of brokers whose pool names none (default: each\n",
-        "--lease NAMESPACE/NAME\n",
-        "--liveness URL ",
-        "--metrics HOST:PORT ",
-        "--log-format {text,json}\n",
-        "--log-level {debug,info,warning,error}\n",
-    ):
-        assert f"\n  {option}" in text
-    described = re.findall(r"^  (PULSAR_READONLY_[A-Z_]+): (.+)$", text, re.MULTILINE)
-    assert [name for name, _ in described] == [variable_of(one) for one in options_of(Settings)]
-    assert ("PULSAR_READONLY_WORKERS", "pools that are reconciled at the same time (default 4)") in described
-
-
-def test_each_setting_has_a_variable_and_a_default():
-    assert {variable_of(one).removeprefix("PULSAR_READONLY_"): one.default for one in options_of(Settings)} == {
-        "NAMESPACES": "",
-        "SELECTOR": "",
-        "ENGINE_IMAGE": "",
-        "CLUSTER_DOMAIN": "cluster.local",
-        "OWN_NAMESPACE": "",
-        "LEASE": "",
-        "LEASE_SECONDS": "15",
-        "RESYNC_SECONDS": "600",
-        "SOURCE_CHECK_SECONDS": "60",
-        "REFRESH_SECONDS": "30",
-        "WORKERS": "4",
-        "ROLLING_POOLS": "1",
-        "REQUEST_TIMEOUT_SECONDS": "15",
-        "BROKER_TIMEOUT_SECONDS": "2",
-    }
+from readonly_operator.settings import FLAGS, SELECTOR, Settings, SettingsError
 
 
 def test_each_flag_overrides_a_setting():

@@ -2,17 +2,9 @@
 
 import pytest
 from readonly_operator.api.binding import Binding
-from readonly_operator.api.pool import ExplicitLac, Pool
+from readonly_operator.api.pool import Pool
 from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.model.lookup import Entry, LookupConfig, entries_of
-
-
-def test_a_pool_with_only_a_source_has_the_defaults(pool_body):
-    pool = Pool.load(pool_body())
-    assert (pool.replicas, pool.image, pool.cache.size) == (2, "", "256Mi")
-    assert pool.explicit_lac == ExplicitLac("Verify", None)
-    assert str(pool.key) == "team/demo"
-    assert pool.key.membership_name == "team.demo"
 
 
 def test_zero_replicas_is_not_the_default(pool_body):

@@ -224,15 +224,6 @@ def test_a_namespace_that_the_operator_does_not_serve_is_named(server, context, 
     assert ("shop", "orders", "Warning", "NamespaceNotServed") in events(server)
 
 
-def test_refused_topics_of_the_own_namespace_too(server, context, set_pool, put, binding_body):
-    put(BINDING, binding_body("orders"))
-    set_pool(allowedBindings={"tenants": ["shop"]})
-    reconcile(context, DEMO)
-    assert conditions(server)["Ready"][1] == "NotAllowedByPool"
-    assert "does not include public/default" in conditions(server)["Ready"][2]
-    assert served(server) == set()
-
-
 def test_bindings_of_other_namespaces_come_after_the_pools_own_also_in_a_new_process(
     server, context, put, set_pool, binding_body, foreign
 ):

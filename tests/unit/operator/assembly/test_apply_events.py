@@ -32,15 +32,19 @@ def test_what_was_made_is_one_event(made):
     assert set(notice.message.removeprefix("created: ").split(", ")) == set(objects)
 
 
-def test_nothing_done_is_no_event(made):
+@pytest.mark.parametrize(
+    ("result", "told"),
+    [
+        (Result.NOOP, []),
+        (Result.PATCHED, [Notice(NORMAL, "Updated", "updated: Service demo")]),
+        (Result.DELETED, [Notice(NORMAL, "Removed", "deleted: Service demo")]),
+    ],
+)
+def test_the_fate_of_a_service_is_told_and_that_of_bindings_is_not(made, result, told):
     key, objects = made
-    assert apply_events(key, [(one, Result.NOOP) for one in objects.values()], None) == []
-
-
-def test_repair_is_told_and_bindings_are_not(made):
-    key, objects = made
-    done = [(objects["Service demo"], Result.PATCHED), (objects["ConfigMap demo-bindings"], Result.PATCHED)]
-    assert apply_events(key, done, None) == [Notice(NORMAL, "Updated", "updated: Service demo")]
+    changed = result if result is Result.PATCHED else Result.NOOP
+    done = [(objects["Service demo"], result), (objects["ConfigMap demo-bindings"], changed)]
+    assert apply_events(key, done, None) == told
 
 
 def test_scaling_is_told_with_numbers(made):
@@ -50,13 +54,6 @@ def test_scaling_is_told_with_numbers(made):
     assert "Scaled" not in [one.reason for one in apply_events(key, done, {"spec": {"replicas": 3}})]
     done = [(objects["StatefulSet demo-waker"], Result.PATCHED)]
     assert "Scaled" not in [one.reason for one in apply_events(key, done, {"spec": {"replicas": 3}})]
-
-
-def test_what_is_not_wanted_any_more_is_told(made):
-    key, objects = made
-    assert apply_events(key, [(objects["Service demo"], Result.DELETED)], None) == [
-        Notice(NORMAL, "Removed", "deleted: Service demo")
-    ]
 
 
 def test_objects_are_counted_by_their_conditions(pool_body, binding_body):

@@ -28,11 +28,6 @@ def report(*bindings, revision="r1", reachable=True, problem="", stats=None):
     )
 
 
-def test_a_pod_of_one_process_reports_as_before():
-    one = report(ORDERS)
-    assert merged([one]) is one
-
-
 def test_a_pod_holds_what_all_its_workers_hold():
     both = merged([report(ORDERS, LOGS), report(ORDERS)])
     assert (both.bindings, both.partly_loaded) == ({ORDERS}, {LOGS})

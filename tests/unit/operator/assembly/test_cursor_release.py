@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 from readonly_operator.assembly.brokers import BrokerReport
-from readonly_operator.assembly.finalizer import needs_finalizer
 from readonly_operator.assembly.reconcile import reconcile
 from readonly_operator.cluster.local_cursors.controller import ReleaseReport
 from readonly_operator.kube.kinds import BINDING, POD, POOL, STATEFUL_SET
@@ -69,11 +68,6 @@ def events(server):
 
 def requests(context):
     return context.cursor_releases.tracked.get(DEMO, {})
-
-
-@pytest.mark.parametrize(("policy", "wanted"), [("Keep", False), ("Release", True)])
-def test_a_pool_that_releases_has_a_finalizer(make_pool, policy, wanted):
-    assert needs_finalizer(make_pool(cursors="Local", onDeletion=policy)) is wanted
 
 
 def test_a_binding_gets_the_finalizer_and_loses_it_with_keep(server, context, put, pool_body, binding_body):
@@ -140,19 +134,20 @@ def test_what_stays_is_told_by_a_warning(server, context, put, pool_body, leavin
 
 
 @pytest.mark.parametrize(
-    ("reachable", "holds", "late", "waits"),
+    ("reachable", "field", "late", "waits"),
     [
-        (True, True, True, True),
-        (True, False, False, False),
-        (False, False, False, True),
-        (False, False, True, False),
+        (True, "bindings", True, True),
+        (False, "partly_loaded", True, True),  # one of its workers holds it
+        (True, None, False, False),
+        (False, None, False, True),
+        (False, None, True, False),
     ],
 )
 def test_brokers_drop_the_binding_first(
-    server, context, put, pool_body, leaving, make_binding, monkeypatch, reachable, holds, late, waits
+    server, context, put, pool_body, leaving, make_binding, monkeypatch, reachable, field, late, waits
 ):
-    held = (Entry.of(make_binding("leaving")),) if holds else ()
-    report = BrokerReport("demo-0", reachable=reachable, revision="r1", bindings=held)
+    held = {field: (Entry.of(make_binding("leaving")),)} if field else {}
+    report = BrokerReport("demo-0", reachable=reachable, revision="r1" if reachable else None, **held)
     monkeypatch.setattr(context.brokers, "ask", lambda _: [report])
     monkeypatch.setattr(context.brokers, "refresh_config_map", lambda *_: False)
     put(POOL, pool_body(replicas=0))
@@ -163,19 +158,6 @@ def test_brokers_drop_the_binding_first(
     assert (requests(context) == {}) is waits
     if waits:
         assert "brokers hold the binding, or do not answer: demo-0" in condition(server, BINDING, "leaving")[1]
-
-
-def test_a_binding_that_one_worker_of_a_broker_still_holds_waits(
-    server, context, put, pool_body, leaving, make_binding, monkeypatch
-):
-    held = (Entry.of(make_binding("leaving")),)
-    report = BrokerReport("demo-0", reachable=False, partly_loaded=held)
-    monkeypatch.setattr(context.brokers, "ask", lambda _: [report])
-    put(POOL, pool_body(replicas=0))
-    put(BINDING, leaving)
-    reconcile(replace(context, now=lambda: LATER), DEMO)
-    assert requests(context) == {}
-    assert "brokers hold the binding, or do not answer: demo-0" in condition(server, BINDING, "leaving")[1]
 
 
 def test_a_binding_of_a_paused_pool_waits_unless_it_keeps(server, context, put, pool_body, leaving):
@@ -189,13 +171,6 @@ def test_a_binding_of_a_paused_pool_waits_unless_it_keeps(server, context, put, 
     put(BINDING, {**body, "spec": {**body["spec"], "onDeletion": "Keep"}})
     reconcile(context, DEMO)
     assert ("ReadOnlyTopicBinding", "leaving") not in server.objects
-
-
-def test_a_binding_of_a_broken_pool_waits(server, context, put, pool_body, leaving):
-    put(POOL, pool_body(replicas="many"))
-    put(BINDING, leaving)
-    reconcile(context, DEMO)
-    assert 'ReadOnlyBrokerPool "demo": InvalidSpec' in condition(server, BINDING, "leaving")[1]
 
 
 def test_a_binding_without_its_pool_does_not_wait(server, context, put, leaving):

@@ -60,14 +60,6 @@ def test_namespaces_with_local_cursors_are_checked(server, context, put, pool_bo
     assert (found["status"], found["reason"]) == ("True", "Allowed")
 
 
-def test_a_pool_without_local_cursors_asks_for_nothing(server, context, put, pool_body, binding_body):
-    server.refuses = False
-    put(POOL, pool_body(replicas=0))
-    put(BINDING, binding_body())
-    reconcile(context, DEMO)
-    assert context.cursor_checks.tracked[DEMO] == {}
-
-
 def test_a_binding_can_have_them_alone_and_keeps_the_last_result_after_a_restart(
     server, context, put, pool_body, binding_body
 ):

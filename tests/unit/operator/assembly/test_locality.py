@@ -94,17 +94,12 @@ def test_a_node_is_asked_once_and_each_pod_told_once():
     assert kube.annotated == [("demo-0", there), ("demo-1", there)]
 
 
-def test_no_node_is_asked_where_kubernetes_has_told_the_pod():
+@pytest.mark.parametrize("labels", [[ZONE], []])
+def test_no_node_is_asked_where_kubernetes_has_told_the_pod_or_places_are_off(labels):
     kube = Recording({ZONE: "wrong"})
-    LocalityAnnotator(kube, Store(BindingTopicIndex())).annotate([pod("demo-0", labels={ZONE: "a"})], [ZONE])
+    LocalityAnnotator(kube, Store(BindingTopicIndex())).annotate([pod("demo-0", labels={ZONE: "a"})], labels)
     assert kube.reachable == []
-    assert kube.annotated == [("demo-0", {"pulsar-readonly.io/locality": "/a"})]
-
-
-def test_nothing_is_asked_where_places_are_off():
-    kube = Recording({ZONE: "a"})
-    LocalityAnnotator(kube, Store(BindingTopicIndex())).annotate([pod("demo-0", labels={ZONE: "a"})], [])
-    assert (kube.reachable, kube.annotated) == ([], [])
+    assert kube.annotated == [("demo-0", {"pulsar-readonly.io/locality": "/a"})] * len(labels)
 
 
 def test_without_the_right_to_read_nodes_brokers_just_do_not_know(caplog):

@@ -6,11 +6,8 @@ import pytest
 from readonly_operator.assembly import readiness
 from readonly_operator.assembly.brokers import BrokerReport
 from readonly_operator.assembly.lookup_state import LookupState
-from readonly_operator.bindings.topic_index import BindingTopicIndex
 from readonly_operator.kube import status
-from readonly_operator.kube.kinds import POD_MONITOR, STATEFUL_SET
 from readonly_operator.kube.pods import waiting_reason
-from readonly_operator.kube.store import Store
 from readonly_operator.model.lookup import LookupConfig
 
 ROOT = Path(__file__).parents[4]
@@ -71,11 +68,6 @@ def test_a_pool_is_ready_when_brokers_are_what_the_update_strategy_says(
     assert condition.message.startswith(message)
 
 
-def test_a_spec_that_the_statefulset_has_not_seen_is_not_ready(make_pool):
-    condition = ready(make_pool(), BOTH, **SAME, observedGeneration=1)
-    assert condition.reason == "RollingOut"
-
-
 def test_a_container_that_does_not_come_says_what_its_pod_needs():
     waiting = {"state": {"waiting": {"reason": "ContainerCreating"}}}
     volumes = [
@@ -96,16 +88,6 @@ def test_what_the_cluster_does_not_know_is_said_where_all_else_is_settled(make_p
     assert readiness.progressing(True, good, looked_up, [readiness.kind_not_served("PodMonitor")]).message == (
         "everything is as the spec says, but no PodMonitor is created, because the Kubernetes cluster does not serve that kind"
     )
-
-
-def test_the_store_knows_which_kinds_the_cluster_does_not_serve():
-    store = Store(BindingTopicIndex())
-    assert store.serves(POD_MONITOR)
-    store.set_unserved([POD_MONITOR])
-    assert not store.serves(POD_MONITOR)
-    assert store.serves(STATEFUL_SET)
-    store.set_unserved([])
-    assert store.serves(POD_MONITOR)
 
 
 def refused(name: str, state: dict) -> dict:

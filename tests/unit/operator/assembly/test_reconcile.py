@@ -1,7 +1,6 @@
 """Reconciling a pool that cannot be worked on: what its status and its bindings say then."""
 
 import copy
-import datetime as dt
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -11,7 +10,7 @@ from readonly_operator.assembly.broker_report import BrokerReport
 from readonly_operator.assembly.lookup_history import LookupHistory
 from readonly_operator.assembly.reconcile import reconcile
 from readonly_operator.kube.api_server import KubeError
-from readonly_operator.kube.kinds import AUTOSCALER, BINDING, CONFIG_MAP, POD, POOL, SERVICE, kind_of
+from readonly_operator.kube.kinds import AUTOSCALER, BINDING, CONFIG_MAP, POD, POOL
 from readonly_operator.kube.names import FINALIZER_WRITER, LABEL_POOL, PAUSED_KEY, PoolKey
 from readonly_operator.model.lookup import LookupConfig
 
@@ -19,7 +18,6 @@ from tests.support.played_http import played_http
 
 DEMO = PoolKey("team", "demo")
 NOTED = {"target": "pulsar/broker/key", "intervalMs": 200}
-NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 
 
 def ready(status):
@@ -61,40 +59,6 @@ def test_what_was_set_is_forgotten_where_explicit_lac_is_not_managed(server, con
     assert "explicitLac" not in server.status(POOL, "demo")
 
 
-def test_a_child_that_loses_its_label_is_mended_at_once_and_stays_known(server, context, put, pool_body):
-    server.refuses = False
-    put(POOL, pool_body(replicas=0))
-    reconcile(context, DEMO)
-    before = server.objects["Service", "demo"]
-    stripped = server.add({**before, "metadata": {**before["metadata"], "labels": {}}})
-    version = stripped["metadata"]["resourceVersion"]
-    gone = {**before, "metadata": {**before["metadata"], "resourceVersion": version}}
-    assert context.store.remove(SERVICE, gone) == {DEMO}, "a watch with a selector reports it as deleted"
-    reconcile(context, DEMO)
-    assert server.objects["Service", "demo"]["metadata"]["labels"][LABEL_POOL] == "demo"
-    assert context.store.get(SERVICE, "team", "demo") is not None
-
-
-def test_the_objects_that_a_deleted_pool_has_left_become_those_of_its_successor(server, context, put, pool_body):
-    server.refuses = False
-    put(POOL, pool_body(replicas=0))
-    reconcile(context, DEMO)
-    for key, body in list(server.objects.items()):
-        if body["metadata"].get("ownerReferences"):
-            applied = [{"manager": "pulsar-readonly-operator", "operation": "Apply"}]
-            metadata = {**body["metadata"], "ownerReferences": [], "managedFields": applied}
-            context.store.put(kind_of(body), server.add({**server.objects[key], "metadata": metadata}))
-    context.store.remove(POOL, server.objects["ReadOnlyBrokerPool", "demo"])
-    successor = pool_body(replicas=0)
-    successor["metadata"]["uid"] = "successor"
-    put(POOL, successor)
-    assert reconcile(context, DEMO).settled
-    stateful_set = server.objects["StatefulSet", "demo"]
-    assert stateful_set["metadata"]["ownerReferences"][0]["uid"] == "successor"
-    args = stateful_set["spec"]["template"]["spec"]["containers"][0]["args"]
-    assert args[args.index("--pool-uid") + 1] == "uid-of-demo", "so that no broker restarts"
-
-
 def test_a_broker_that_is_ending_keeps_its_load_balancer(server, context, put, pool_body):
     server.refuses = False
     put(POOL, pool_body(replicas=1, listeners={"external": {"host": "{broker}.example.com"}}))
@@ -124,16 +88,6 @@ def test_a_deletion_that_waits_for_a_right_says_so(server, context, put, pool_bo
         reconcile(context, DEMO)
     (message,) = [one["message"] for one in server.status(POOL, "demo")["conditions"] if one["reason"] == "Forbidden"]
     assert "verb patch on readonlybrokerpools.pulsar-readonly.io in namespace team" in message
-
-
-def test_a_pool_that_is_as_it_should_be_costs_no_request(server, context, put, pool_body, binding_body):
-    server.refuses = False
-    put(POOL, pool_body(replicas=0))
-    put(BINDING, binding_body())
-    reconcile(context, DEMO)
-    before = server.versions
-    reconcile(context, DEMO)
-    assert server.versions == before
 
 
 @pytest.fixture
@@ -326,33 +280,6 @@ def test_a_topic_of_a_missing_pool_is_served_by_another_one_and_both_bindings_sa
     assert message.endswith(
         "team/young for ReadOnlyBrokerPool team/demo; that binding keeps it when this pool is created"
     )
-
-
-def test_a_pool_may_move_to_node_ports_that_its_own_services_have(server, context, put, pool_body):
-    def listeners(first):
-        return {"external": {"type": "NodePort", "nodePorts": {"first": first}}}
-
-    server.refuses = False
-    put(POOL, pool_body(replicas=3, listeners=listeners(30000)))
-    reconcile(context, DEMO)
-    keep = server.apply
-
-    def allocate(manifest):
-        if manifest["kind"] == "Service":
-            wanted = {port.get("nodePort", 0) for port in manifest["spec"]["ports"]} - {0}
-            own = {manifest["metadata"]["name"], *server.deleted}
-            others = [one for (kind, name), one in server.objects.items() if kind == "Service" and name not in own]
-            if wanted & {port.get("nodePort", 0) for one in others for port in one["spec"]["ports"]}:
-                raise KubeError("provided port is already allocated", 422)
-        return keep(manifest)
-
-    server.apply, server.refuses_patches = allocate, False
-    put(POOL, {**pool_body(replicas=2, listeners=listeners(30002)), "status": {}})
-    reconcile(context, DEMO)
-    ports = {n: server.objects["Service", f"demo-broker-{n}"]["spec"]["ports"][0]["nodePort"] for n in (0, 1)}
-    assert ports == {0: 30002, 1: 30004}
-    assert server.deleted.count("demo-broker-2") == 1, "its broker has ended, and its port is wanted"
-    assert ready(server.status(POOL, "demo")) != "Refused"
 
 
 def test_a_service_that_is_refused_does_not_keep_brokers_from_ending(server, context, put, pool_body):

@@ -398,13 +398,6 @@ def test_the_former_settings_are_those_of_the_live_template_if_pods_run_it(pendi
     assert former_config(live, recorded, stored) == found
 
 
-def test_a_pool_that_is_held_from_its_creation_starts(world):
-    world.put(POOL, world.pool_body("d", replicas=2, updateStrategy={"hold": True}))
-    world.reconcile("d")
-    assert world.live("d")["spec"]["replicas"] == 2
-    assert world.config("d")["cache-size"] == "256MiB"
-
-
 def test_a_pool_is_not_released_by_a_status_of_before_the_change(world):
     """The operator reconciles again before the controller of StatefulSets has seen the new template."""
     before = world.config("b")

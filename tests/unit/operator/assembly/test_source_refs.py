@@ -244,21 +244,6 @@ def test_a_pool_does_not_leave_its_cluster_in_two_edits(
     assert server.status(POOL, "demo")["source"] == {"spec": {**own, "serviceUrl": "pulsar://other:6650"}}
 
 
-def test_a_pool_with_a_source_of_its_own_keeps_it_when_the_one_it_names_is_missing(
-    server, put, refer, written, pool_body
-):
-    put(POOL, pool_body(replicas=0))
-    _, store = written()
-    refer("typo")
-    conditions, after = written()
-    assert (after, conditions["SourceResolved"]) == (store, ("False", "SourceNotFound"))
-    assert conditions["Ready"][0] == "True"
-    (message,) = (
-        one["message"] for one in server.status(POOL, "demo")["conditions"] if one["type"] == "SourceResolved"
-    )
-    assert message.endswith("; the pool keeps the connection of spec.source that it used last")
-
-
 @pytest.mark.parametrize(("url", "followed"), [("zk:x:2181", False), ("zk:pulsar-zookeeper.pulsar:2181", True)])
 def test_a_pool_with_a_source_of_its_own_moves_to_a_shared_one_of_its_cluster(
     server, context, put, refer, written, pool_body, url, followed

@@ -15,7 +15,6 @@ from readonly_operator.kube.store import Store
 TOPIC = "persistent://public/default/orders"
 OLD, NEW, NEWEST = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z", "2026-01-03T00:00:00Z"
 GOLD = {"namespaces": {"from": "Selector", "selector": {"matchLabels": {"tier": "gold"}}}}
-DEMO = PoolKey("team", "demo")
 
 
 @pytest.fixture
@@ -75,13 +74,6 @@ def test_by_default_a_pool_serves_its_own_namespace_only(pool, bind, split):
     }
     assert [body["metadata"]["namespace"] for body in bindings.not_allowed] == ["shop"]
     assert len(bindings) == 1, "status.bindings"
-
-
-def test_all_namespaces(pool, bind, split):
-    bind()
-    bind(place="shop")
-    good, denials, _ = split(pool(allowedBindings={"namespaces": {"from": "All"}}))
-    assert (good, denials) == ({"team/orders", "shop/orders"}, {})
 
 
 def test_namespaces_by_label_besides_the_pools_own(store, pool, bind, split):

@@ -1,6 +1,5 @@
 """Background controllers: due items, changed reports, and errors of one item."""
 
-import datetime as dt
 import threading
 import time
 
@@ -13,7 +12,6 @@ from readonly_operator.runtime.controller import Controller
 from readonly_operator.settings import Settings
 
 A, B = PoolKey("team", "a"), PoolKey("team", "b")
-NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 WAIT_SECONDS = 30.0
 
 

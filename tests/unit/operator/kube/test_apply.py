@@ -271,19 +271,6 @@ def test_what_cannot_be_proved_to_be_left_by_a_pool_is_left_alone(one, store, me
     assert one.body["spec"] == WANTED["spec"]
 
 
-@pytest.mark.parametrize("status", [0, 403, 500])
-def test_what_the_api_server_says_is_passed_on(one, store, status, monkeypatch):
-    applier = Applier(one, store)
-    applier.apply(wanted(1))
-
-    def refuse(manifest):
-        raise KubeError("no", status)
-
-    monkeypatch.setattr(one, "apply", refuse)
-    with pytest.raises(KubeError):
-        applier.apply(wanted(2))
-
-
 class StatefulSets:
     """An API server with one StatefulSet: it drops maxUnavailable while the gate is off, fills in defaults, and validates."""
 

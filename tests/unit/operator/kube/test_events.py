@@ -21,53 +21,40 @@ from readonly_operator.kube.status import NOT_PAUSED, Condition, ConditionStatus
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 
 
-def status(*conditions: Condition):
-    return render({}, 1, conditions, {}, NOON)
+def condition(type_: str, truth: str, reason: str, message: str = "m") -> Condition:
+    return Condition(type_, ConditionStatus(truth), reason, message)
 
 
-def ready(truth: ConditionStatus, reason: str, message: str = "m") -> Condition:
-    return Condition("Ready", truth, reason, message)
+HELD, BEHIND = condition("Ready", "True", "Held"), condition("Ready", "False", "BrokersBehind")
+CONFLICT = condition("Ready", "False", "Conflict")
+ANSWERS, GONE = (
+    condition("SourceReachable", truth, reason) for truth, reason in (("True", "Answers"), ("False", "Unreachable"))
+)
+INVALID = [condition(type_, "False", "InvalidSpec") for type_ in ("Ready", "Progressing", "LookupConfigured")]
+PAUSED = condition("Paused", "True", "Paused")
 
 
-def test_what_comes_about_is_told_once():
-    held = ready(ConditionStatus.TRUE, "Held", "2 of 2")
-    assert of_conditions({}, [held]) == [Notice(NORMAL, "Held", "2 of 2")]
-    assert of_conditions(status(ready(ConditionStatus.FALSE, "BrokersBehind")), [held]) == [
-        Notice(NORMAL, "Held", "2 of 2")
-    ]
-    assert of_conditions(status(held), [held]) == []
-    assert of_conditions(status(held), [ready(ConditionStatus.TRUE, "Held", "3 of 3")]) == []
-
-
-def test_waiting_is_not_told_and_trouble_is():
-    assert of_conditions({}, [ready(ConditionStatus.FALSE, "BrokersNotReady")]) == []
-    refused = ready(ConditionStatus.FALSE, "Conflict", "claimed by team/a")
-    assert of_conditions(status(ready(ConditionStatus.FALSE, "BrokersBehind")), [refused]) == [
-        Notice(WARNING, "Conflict", "claimed by team/a")
-    ]
-
-
-def test_the_same_trouble_in_several_conditions_is_told_once():
-    conditions = [
-        ready(ConditionStatus.FALSE, "InvalidSpec", "m"),
-        Condition("Progressing", ConditionStatus.FALSE, "InvalidSpec", "m"),
-        Condition("LookupConfigured", ConditionStatus.FALSE, "InvalidSpec", "m"),
-    ]
-    assert of_conditions({}, conditions) == [Notice(WARNING, "InvalidSpec", "m")]
-
-
-def test_the_writable_cluster_is_told_of_both_ways():
-    answers = Condition("SourceReachable", ConditionStatus.TRUE, "Answers", "yes")
-    gone = Condition("SourceReachable", ConditionStatus.FALSE, "Unreachable", "refused")
-    assert of_conditions(status(answers), [gone]) == [Notice(WARNING, "Unreachable", "refused")]
-    assert of_conditions(status(gone), [answers]) == [Notice(NORMAL, "Answers", "yes")]
-
-
-def test_pausing_and_going_on_are_told():
-    paused = Condition("Paused", ConditionStatus.TRUE, "Paused", "by annotation")
-    assert of_conditions({}, [NOT_PAUSED]) == []
-    assert of_conditions(status(NOT_PAUSED), [paused]) == [Notice(NORMAL, "Paused", "by annotation")]
-    assert [one.reason for one in of_conditions(status(paused), [NOT_PAUSED])] == ["Resumed"]
+@pytest.mark.parametrize(
+    ("before", "now", "told"),
+    [
+        ([], [HELD], [(NORMAL, "Held")]),
+        ([BEHIND], [HELD], [(NORMAL, "Held")]),
+        ([HELD], [HELD], []),
+        ([HELD], [condition("Ready", "True", "Held", "other numbers")], []),
+        ([], [condition("Ready", "False", "BrokersNotReady")], []),  # waiting is no trouble
+        ([BEHIND], [CONFLICT], [(WARNING, "Conflict")]),
+        ([], INVALID, [(WARNING, "InvalidSpec")]),  # once for all conditions
+        ([ANSWERS], [GONE], [(WARNING, "Unreachable")]),
+        ([GONE], [ANSWERS], [(NORMAL, "Answers")]),
+        ([], [NOT_PAUSED], []),
+        ([NOT_PAUSED], [PAUSED], [(NORMAL, "Paused")]),
+        ([PAUSED], [NOT_PAUSED], [(NORMAL, "Resumed")]),
+    ],
+)
+def test_changes_of_conditions_that_are_told(before, now, told):
+    found = of_conditions(render({}, 1, before, {}, NOON) if before else {}, now)
+    assert [(one.type, one.reason) for one in found] == told
+    assert {one.message for one in found} <= {now[0].message, "the operator reconciles it again"}
 
 
 def test_only_so_many_in_a_time():

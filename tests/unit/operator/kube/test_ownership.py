@@ -1,11 +1,8 @@
 """Owner references: of a pool, in any version of the API group, and of nothing else."""
 
 import pytest
-from readonly_operator.bindings.topic_index import BindingTopicIndex
-from readonly_operator.kube.kinds import CONFIG_MAP
-from readonly_operator.kube.names import GROUP, LABEL_POOL, VERSION, PoolKey
+from readonly_operator.kube.names import GROUP, VERSION
 from readonly_operator.kube.ownership import owning_pool
-from readonly_operator.kube.store import Store
 
 
 def child(api_version, kind="ReadOnlyBrokerPool", **reference):
@@ -35,10 +32,3 @@ def test_a_pool_owns_its_objects_in_every_version(version):
 )
 def test_nothing_else_does(reference):
     assert owning_pool(child(**reference)) is None
-
-
-def test_the_store_finds_the_pool_of_an_object_whose_label_was_removed():
-    store = Store(BindingTopicIndex())
-    body = child(f"{GROUP}/v1beta1")
-    assert LABEL_POOL not in body["metadata"].get("labels", {})
-    assert store.put(CONFIG_MAP, body) == {PoolKey("team", "demo")}

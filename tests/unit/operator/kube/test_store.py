@@ -24,16 +24,6 @@ def changed(body, version, **spec):
     return body
 
 
-def test_objects_are_found_by_name_and_by_pool(store, pool_body, binding_body):
-    assert store.put(POOL, pool_body()) == {DEMO}
-    assert store.put(BINDING, binding_body("b")) == {DEMO}
-    assert store.put(BINDING, binding_body("a")) == {DEMO}
-    assert [body["metadata"]["name"] for body in store.of_pool(BINDING, DEMO)] == ["a", "b"]
-    assert store.get(POOL, "team", "demo")["metadata"]["uid"] == "uid-of-demo"
-    assert store.get(POOL, "elsewhere", "demo") is None
-    assert [body["metadata"]["name"] for body in store.pools()] == ["demo"]
-
-
 def test_the_same_and_older_versions_say_nothing_new(store, pool_body):
     store.put(POOL, changed(pool_body(), 10, replicas=5))
     assert store.put(POOL, changed(pool_body(), 10)) == set()
@@ -63,13 +53,6 @@ def test_what_was_deleted_does_not_come_back_by_a_late_event(store, pool_body):
 def child(version, **labels):
     metadata = {"name": "x", "namespace": "team", "uid": "u", "resourceVersion": str(version), "labels": labels}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
-
-
-def test_a_lost_label_is_a_deletion_to_a_watch_and_the_restored_one_is_known_at_once(store):
-    store.put(CONFIG_MAP, child(10, **{LABEL_POOL: "demo"}))
-    assert store.remove(CONFIG_MAP, child(11, **{LABEL_POOL: "demo"})) == {DEMO}, "so the pool is reconciled"
-    assert store.put(CONFIG_MAP, child(12, **{LABEL_POOL: "demo"})) == {DEMO}
-    assert store.get(CONFIG_MAP, "team", "x") is not None
 
 
 def test_the_controller_of_a_child_counts_before_its_label(store):

@@ -35,7 +35,6 @@ from tests.unit.operator.kubectl.recorded import (
 )
 
 KEY = PoolKey(NAMESPACE, "orders")
-ABSENT = (404, {"kind": "Status", "message": "the server could not find the requested resource"})
 
 
 def crashed_before(name="orders-0", words="metadata-store-url: no answer"):

@@ -171,20 +171,6 @@ def test_nothing_to_do_for_a_pool_that_is_well():
     assert next_steps.of_pool(WELL) == []
 
 
-def test_the_next_step_has_meaning_and_command():
-    first, second, *others = next_steps.of_pool(ILL)
-    assert first.startswith("pool orders: Ready is False (BrokersNotReady): Too few brokers are ready.")
-    assert first.endswith("kubectl get pods -n streaming -l pulsar-readonly.io/pool=orders")
-    assert "SourceReachable is False (Unreachable)" in second
-    assert second.endswith("Try: kubectl readonly doctor orders -n streaming")
-    assert any(
-        "broker orders-1: not ready: Unschedulable (0/3 nodes). Try: kubectl describe pod orders-1" in one
-        for one in others
-    )
-    assert any("binding streaming/clicks: Ready is False (NotAllowedByPool)" in one for one in others)
-    assert not any("Stalled" in one for one in others), "it repeats the reason of Ready"
-
-
 def test_a_broker_that_runs_leads_to_its_logs():
     silent = broker(0, ready=False, restarts=1, observed=())
     (step,) = next_steps.of_pool(replace(WELL, brokers=(silent,)))

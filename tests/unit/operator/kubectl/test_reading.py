@@ -36,22 +36,6 @@ def snapshot(answers, name="", query=""):
     return Reader(api, NAMESPACE, query).snapshot(name), api
 
 
-def test_all_is_read():
-    found, api = snapshot(well())
-    (one,) = found.pools
-    assert (one.key, one.replicas, one.ready_replicas, one.bindings_allowed) == (KEY, 2, 2, 1)
-    assert one.service_url == "pulsar://owner:6650"
-    assert condition_of(one.conditions, "Ready").reason == "BrokersReady"
-    assert [broker.pod for broker in one.brokers] == ["orders-0", "orders-1"]
-    assert [broker.observed[0].status for broker in one.brokers] == [SMALL, SMALL]
-    assert (one.brokers[0].ready, one.brokers[0].node, one.brokers[0].locality) == (True, "node-1", "/eu/a")
-    assert [(bound.name, bound.matched, bound.serving) for bound in one.bindings] == [("clicks", 7, 2)]
-    assert (found.loose, found.missing, found.notes) == ((), (), ())
-    assert api.queries[api.asked.index(PODS)]["labelSelector"] == [
-        "app.kubernetes.io/name=pulsar-readonly-broker,pulsar-readonly.io/pool"
-    ]
-
-
 def test_one_pool_needs_no_right_to_list_pools():
     answers = {**well(), POOLS: (403, refused("list", "readonlybrokerpools"))}
     found, api = snapshot(answers, "orders", "?prefix=a")

@@ -11,7 +11,6 @@ OWN = {
         "matchLabels": {"app.kubernetes.io/name": "pulsar-readonly-broker", "pulsar-readonly.io/pool": "demo"}
     }
 }
-ZOOKEEPERS = {"podSelector": {"matchLabels": {"component": "zookeeper"}}}
 NETWORK = {"ipBlock": {"cidr": "10.0.0.0/8"}}
 
 
@@ -105,18 +104,6 @@ def test_brokers_reach_the_server_of_their_access_tokens(make_pool, issuer, port
     assert rules(pool)[5:] == [([9443], [NETWORK]), ([443], None)]
     without = make_pool(networkPolicy={"egress": {"authorizationServers": servers}})
     assert rules(without) == rules(make_pool(networkPolicy={"egress": {}})), "nothing is admitted that nothing needs"
-
-
-def test_hosts_and_ports_are_those_of_the_spec(make_pool):
-    egress = {
-        "dns": {"ports": [5353]},
-        "brokers": {"to": [NETWORK], "ports": [6650, 8080, 6652]},
-        "metadataStore": {"to": [ZOOKEEPERS]},
-        "additional": [{"ports": [80], "to": [{"ipBlock": {"cidr": "169.254.169.254/32"}}]}, {"ports": [8443]}],
-    }
-    found = rules(make_pool(networkPolicy={"egress": egress}))
-    assert (found[0], found[2], found[3]) == (([5353], None), ([6650, 8080, 6652], [NETWORK]), ([2181], [ZOOKEEPERS]))
-    assert found[6:] == [([80], [{"ipBlock": {"cidr": "169.254.169.254/32"}}]), ([8443], None)]
 
 
 def test_brokers_reach_the_workers_of_each_other(make_pool):

@@ -53,14 +53,6 @@ def advertised(pool, ordinal, address="10.1.2.3", node="node-a"):
     return make_config(engine_config(pool), {**values, **workers, **tls, "bindings": "b"})
 
 
-def test_the_type_that_was_the_only_one_is_the_default(make_pool):
-    host = {"host": "{broker}.example.com"}
-    old, new = (make_pool(listeners={"external": one}) for one in (host, {**host, "type": "LoadBalancer"}))
-    assert made(old) == made(new)
-    assert "externalTrafficPolicy" not in find(made(old), "Service", "demo-broker-0")
-    assert [one["name"] for one in container(old)["env"]] == ["POD_NAME", "POD_NAMESPACE"]
-
-
 def test_each_broker_has_node_ports_of_its_own(make_pool):
     pool = make_pool(replicas=2, listeners={"tls": TLS, "external": NODES})
     first, second, ending = (find(made(pool, {7: 1}), "Service", f"demo-broker-{number}") for number in (0, 1, 7))

@@ -5,8 +5,7 @@ from readonly_engine.config import settings as engine
 from readonly_engine.config.reader import make_config
 from readonly_engine.workers.plan import check_ports, worker_config
 from readonly_operator.api.pool.spec import MAX_WORKERS
-from readonly_operator.api.reader import ApiSpecError
-from readonly_operator.kube.workers import PORT_OFFSET, pod_workers, worker_http_ports, worker_ports
+from readonly_operator.kube.workers import PORT_OFFSET, pod_workers, worker_http_ports
 from readonly_operator.model.children import children
 from readonly_operator.model.engine import engine_config
 from readonly_operator.model.lookup import LookupConfig
@@ -41,12 +40,6 @@ def test_one_worker_changes_nothing(make_pool):
     assert made(make_pool(**SPEC), {0: 1, 7: 1})[:5] == made(make_pool(**SPEC))[:5]
 
 
-@pytest.mark.parametrize("workers", [0, 17, "2", 1.5, True])
-def test_a_wrong_number_of_workers_is_refused(make_pool, workers):
-    with pytest.raises(ApiSpecError, match=r"^spec\.workers must be a whole number from 1 to 16, not "):
-        make_pool(workers=workers)
-
-
 def test_the_container_has_the_ports_on_which_the_engine_listens(make_pool):
     pool = make_pool(**SPEC, workers=MAX_WORKERS)
     found = container(pool)
@@ -75,34 +68,6 @@ def test_the_container_has_the_ports_on_which_the_engine_listens(make_pool):
         assert [ports[f"external-{worker}"], ports[f"external-tls-{worker}"]] == [
             one.port for one in own.bind_addresses
         ]
-
-
-def test_services_have_the_ports_that_workers_advertise(make_pool):
-    objects = made(make_pool(**SPEC, replicas=1, workers=2))
-    own = find(objects, "Service", "demo-broker-0")
-    assert numbers(own) == {
-        "pulsar": 6650, "pulsar-tls": 6651, "pulsar-0": 6750, "pulsar-tls-0": 6751, "pulsar-1": 6850, "pulsar-tls-1": 6851
-    }  # fmt: skip
-    assert [port["targetPort"] for port in own["ports"]] == [
-        *("external", "external-tls", "external-0", "external-tls-0", "external-1", "external-tls-1"),
-    ]
-    headless = numbers(find(objects, "Service", "demo-headless"))
-    assert {"http": 8080, "http-1": 8280, "pulsar-tls-0": 6751}.items() <= headless.items()
-    assert numbers(find(objects, "Service")) == {"pulsar": 6650, "pulsar-tls": 6651, "http": 8080}, "shared ports only"
-
-
-def test_clients_and_the_operator_reach_all_workers(make_pool):
-    clients, brokers, watchers = find(made(make_pool(**SPEC, workers=2)), "NetworkPolicy")["ingress"]
-    names = [[port["port"] for port in rule["ports"]] for rule in (clients, brokers, watchers)]
-    assert {"pulsar-1", "external-tls-1"} <= set(names[0])
-    assert {"pulsar-tls-1", "http-1"} <= set(names[1])
-    assert names[2] == ["http", "http-0", "http-1"]
-
-
-def test_metrics_of_all_workers_are_scraped_once(make_pool):
-    monitor = find(made(make_pool(workers=4, monitoring={"podMonitor": {}})), "PodMonitor")
-    (endpoint,) = monitor["podMetricsEndpoints"]
-    assert (endpoint["port"], endpoint["path"]) == ("http", "/metrics")
 
 
 @pytest.mark.parametrize(
@@ -135,8 +100,3 @@ def test_a_pod_tells_its_workers_itself(make_pool):
         ports = [8080 + 100 * number for number in range(1, workers + 1)] if workers > 1 else []
         assert (pod_workers(pod), worker_http_ports(pod)) == (workers, ports)
     assert pod_workers({}) == pod_workers({"spec": {"containers": [{"ports": [{"containerPort": 1}]}]}}) == 1
-
-
-def test_ports_of_workers_never_meet_the_shared_ones():
-    shared = dict(zip("abcde", (6650, 6651, 6660, 6661, 8080), strict=True))
-    assert len(set(worker_ports(shared, MAX_WORKERS).values())) == len(shared) * (MAX_WORKERS + 1)

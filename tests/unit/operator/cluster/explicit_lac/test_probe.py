@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.cluster.explicit_lac.probe import Tail
 from readonly_operator.cluster.fetch import FetchError
 
@@ -29,15 +28,6 @@ def test_the_place_of_a_new_entry_must_be_told_by_itself(after, tells):
 def test_a_first_message():
     nothing = Tail.read({"topic": TOPIC, "ledger": None, "open": False, "lastEntry": -1, "lac": -1, "explicit": False})
     assert Tail(TOPIC, 5, 0, 0, explicit=True).tells(nothing)
-
-
-@pytest.mark.parametrize("topic", ["persistent://../n/t", "persistent://t/./x", "persistent://t/n/.."])
-def test_a_topic_that_leads_elsewhere_in_a_url_is_no_topic(make_pool, topic):
-    with pytest.raises(
-        ApiSpecError, match=r"spec\.explicitLac\.probeTopic must be persistent://TENANT/NAMESPACE/TOPIC"
-    ):
-        make_pool(explicitLac={"probeTopic": topic})
-    assert make_pool(explicitLac={"probeTopic": TOPIC}).explicit_lac.probe_topic == TOPIC
 
 
 @pytest.mark.parametrize("answer", [None, [], {"topic": TOPIC}, {"topic": TOPIC, "ledger": "x", "lastEntry": 0}])

@@ -182,16 +182,6 @@ def test_pools_of_one_writable_cluster_that_name_no_topic_are_tried_for_together
     assert cluster.checks == 1
 
 
-def test_a_pool_that_names_a_topic_is_tried_for_on_that(cluster, store, body, prober):
-    store.put(POOL, body(probeTopic=TOPIC))
-    broker_of(store, "demo")
-    prober.sync()
-    result = prober.report(PoolKey("team", "demo"))
-    assert result is not None
-    assert result.text == f"tried on {TOPIC}: bookies had it"
-    assert cluster.checks == 0
-
-
 def test_a_pod_of_several_workers_is_asked_at_a_worker(monkeypatch, cluster, store, body, prober):
     monkeypatch.setattr(http_ports, "PORT_HTTP", 1)  # the parent process knows no topic
     ports = [{"name": "http", "containerPort": 1}, {"name": "http-0", "containerPort": int(cluster.broker[10:])}]

@@ -28,12 +28,6 @@ def test_requests_follow_the_topic_to_its_owner(world, redirecting):
     assert world.topics[TOPIC] == ["audit"]
 
 
-def test_a_dead_host_is_followed_by_the_next(world):
-    world.add("shop/eu", "orders")
-    source = replace(world.source, admin_url=f"http://127.0.0.1:1,127.0.0.1:{world.port}")
-    assert world.admin(source).namespaces() == ["shop/eu"]
-
-
 def test_a_refusal_is_an_answer(world):
     world.refused["GET tenants"] = 401
     source = replace(world.source, admin_url=f"http://127.0.0.1:{world.port},127.0.0.1:1")
