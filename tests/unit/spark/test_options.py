@@ -1,4 +1,5 @@
 import json
+import operator
 import pickle
 from pathlib import Path
 
@@ -23,62 +24,63 @@ def test_the_least_that_must_be_given():
     assert options.metadata_url.hosts == "localhost:2181"
     assert options.topics == ("persistent://public/default/orders",)
     assert (options.starting, options.ending, options.partition_bytes) == (None, None, 256 << 20)
-    assert options.fail_on_data_loss
+    assert (options.fail_on_data_loss, options.retry_s) == (True, 300)
     assert pickle.loads(pickle.dumps(options)) == options
 
 
-def test_case_makes_no_difference():
-    assert parse(FAILONDATALOSS="False").fail_on_data_loss is False
+@pytest.mark.parametrize(
+    ("option", "text", "attribute", "value"),
+    [
+        ("metadatastoreurl", "zk:a:1,b:2/chroot", "metadata_url.hosts", "a:1,b:2"),
+        ("minPartitions", "7", "min_partitions", 7),
+        ("maxBytesPerPartition", "2m", "partition_bytes", 2 << 20),
+        ("maxRecordsPerPartition", "1000", "partition_records", 1000),
+        ("maxBytesPerTrigger", "1GiB", "trigger_bytes", 1 << 30),
+        ("maxMessagesPerTrigger", "5", "trigger_messages", 5),
+        ("batchBytes", "128k", "batch_bytes", 128 << 10),
+        ("valueSchema", "AUTO", "value_schema", "auto"),
+        ("decodeErrors", "null", "decode_errors", "null"),
+        ("readsInFlight", "8", "reads_in_flight", 8),
+        ("maxReadBytesPerSecond", "10MB", "read_rate", 10 << 20),
+        ("bookieTls.trustCertificates", "/etc/ca.pem", "bookie_tls.trust", Path("/etc/ca.pem")),
+        ("bookieLoginFile", "/etc/login", "bookie_login_file", Path("/etc/login")),
+        ("tieredStorage.credentialsFile", "/etc/keys", "tiered.credentials_file", Path("/etc/keys")),
+        ("tieredStorage.readPriority", "bookkeeper-first", "tiered.read_priority", "bookkeeper-first"),
+        ("tieredStorage.requestTimeout", "2.5", "tiered.request_timeout", 2.5),
+        ("FAILONDATALOSS", "False", "fail_on_data_loss", False),
+        ("retryTimeout", "0", "retry_s", 0),
+        ("retryTimeout", "1.5", "retry_s", 1.5),
+    ],
+)
+def test_each_option_has_its_attribute(option, text, attribute, value):
+    given = {name: one for name, one in GIVEN.items() if name.lower() != option}
+    options = parse_options({**given, option: text}, streaming="Trigger" in option)
+    assert operator.attrgetter(attribute)(options) == value
 
 
-def test_everything_at_once():
+def test_offsets_and_certificates():
     offsets = {"orders": "12:345", "persistent://public/default/b": "latest"}
+    files = {"trustCertificates": "ca.pem", "certificate": "zookeeper.pem", "key": "zookeeper.key"}
     options = parse_options(
         {
-            "metadatastoreurl": "zk:a:1,b:2/chroot",
+            "metadataStoreUrl": "zk:a:1",
             "topics": "orders, b",
             "startingOffsets": json.dumps(offsets),
-            "minPartitions": "7",
-            "maxBytesPerPartition": "2m",
-            "maxRecordsPerPartition": "1000",
-            "maxBytesPerTrigger": "1GiB",
-            "maxMessagesPerTrigger": "5",
-            "batchBytes": "128k",
-            "valueSchema": "AUTO",
-            "decodeErrors": "null",
-            "readsInFlight": "8",
-            "maxReadBytesPerSecond": "10MB",
             "bookieTls.trustCertificates": "/etc/ca.pem",
             "bookieTls.hostnameVerification": "false",
-            "bookieLoginFile": "/etc/bookie-login",
-            "metadataStoreTls.trustCertificates": "/etc/zookeeper-ca.pem",
-            "metadataStoreTls.certificate": "/etc/zookeeper.pem",
-            "metadataStoreTls.key": "/etc/zookeeper.key",
             "metadataStoreLoginFile": "/etc/zookeeper-login",
             "metadataStoreLoginScheme": "digest",
-            "tieredStorage.credentialsFile": "/etc/keys",
-            "tieredStorage.readPriority": "bookkeeper-first",
-            "tieredStorage.requestTimeout": "2.5",
+            **{f"metadataStoreTls.{name}": f"/etc/{file}" for name, file in files.items()},
         },
         streaming=True,
     )
-    assert options.starting == {
-        "persistent://public/default/orders": Position(12, 345),
-        "persistent://public/default/b": "latest",
-    }
-    assert (options.min_partitions, options.partition_bytes, options.partition_records) == (7, 2 << 20, 1000)
-    assert (options.trigger_bytes, options.trigger_messages, options.batch_bytes) == (1 << 30, 5, 128 << 10)
-    assert (options.value_schema, options.decode_errors, options.reads_in_flight) == ("auto", "null", 8)
-    assert options.read_rate == 10 << 20
-    assert options.bookie_tls is not None
-    assert (options.bookie_tls.trust, options.bookie_tls.hostname_verification) == (Path("/etc/ca.pem"), False)
-    assert options.bookie_login_file == Path("/etc/bookie-login")
-    files = [Path("/etc") / name for name in ("zookeeper-ca.pem", "zookeeper.pem", "zookeeper.key")]
+    default = "persistent://public/default"
+    assert options.starting == {f"{default}/orders": Position(12, 345), f"{default}/b": "latest"}
+    assert options.bookie_tls.hostname_verification is False
+    tls = TlsFiles("metadataStoreTls", *(Path("/etc") / file for file in files.values()))
     assert options.metadata_security == StoreSecurity(
-        TlsFiles("metadataStoreTls", *files), Path("/etc/zookeeper-login"), LoginScheme.DIGEST, camel_case=True
+        tls, Path("/etc/zookeeper-login"), LoginScheme.DIGEST, camel_case=True
     )
-    assert options.tiered.credentials_file == Path("/etc/keys")
-    assert (options.tiered.read_priority, options.tiered.request_timeout) == ("bookkeeper-first", 2.5)
 
 
 @pytest.mark.parametrize(
@@ -145,6 +147,20 @@ def test_times(text, ms):
         ({"metadataStoreLoginScheme": "x", "metadataStoreLoginFile": "/l"}, False, "metadataStoreLoginScheme: 'x' must be sasl"),
         ({"tieredStorage.endpoint": "s3"}, False, "tieredStorage.endpoint: must be http://HOST:PORT or https://HOST, not 's3'"),
         ({"tieredStorage.readSize": "1k"}, False, "tieredStorage.readSize: must be at least 64KiB, not 1024"),
+        ({"tieredStorage.cacheSize": "2MiB"}, False, "must be at least four times the read-size 1048576"),
+        ({"tieredStorage.cacheSize": "8MiB", "tieredStorage.readSize": "4MiB"}, False, "four times the read-size 4194304"),
+        ({"retryTimeout": "-1"}, False, "retryTimeout: '-1' must be a number of seconds, 0 or more"),
+        ({"retryTimeout": "1:00"}, False, "retryTimeout: '1:00' must be a number of seconds, 0 or more"),
+        ({"retryTimeout": ""}, False, "retryTimeout: '' must be a number of seconds, 0 or more"),
+        ({"maxTriggerDelay": "5"}, True, "maxTriggerDelay requires minMessagesPerTrigger"),
+        ({"holdSubscription": "s"}, True, "holdSubscription requires adminUrl"),
+        ({"adminUrl": "http://a:1"}, True, "adminUrl requires holdSubscription"),
+        ({"adminTokenFile": "/t"}, True, "adminTokenFile requires holdSubscription"),
+        ({"adminTls.certificate": "/t"}, True, "adminTls.certificate requires holdSubscription"),
+        ({"holdSubscription": "s", "adminUrl": "pulsar://a:1"}, True, "adminUrl: 'pulsar://a:1' must be as http://HOST:PORT"),
+        ({"holdSubscription": "s", "adminUrl": "http://me:secret@a:1"}, True, "adminUrl: "),
+        ({"holdSubscription": " ", "adminUrl": "http://a:1"}, True, "holdSubscription: ' ' must be the name"),
+        ({"holdSubscription": "__s", "adminUrl": "http://a:1"}, True, "holdSubscription: '__s' must be the name"),
         ({"path": "/x"}, False, "unknown option 'path'; the options are metadataStoreUrl, topic"),
         ({"subscription": "x"}, True, "unknown option 'subscription'"),
         ({"metadataurl": "zk:a:1"}, True, "unknown option 'metadataurl'; the nearest is metadataStoreUrl; the options are"),
@@ -188,15 +204,6 @@ def test_every_option_is_read_and_described():
     assert all(option.meaning.endswith((".", ":", "`")) for option in OPTIONS), "whole sentences"
 
 
-@pytest.mark.parametrize("text", ["-1", "x", "1e3", "1:00", ""])
-def test_a_retry_timeout_is_a_number_of_seconds(text):
-    with pytest.raises(OptionError, match=r"retryTimeout: .* must be a number of seconds, 0 or more"):
-        parse(retryTimeout=text)
-    assert parse(retryTimeout="0").retry_s == 0
-    assert parse(retryTimeout="1.5").retry_s == 1.5
-    assert parse().retry_s == 300
-
-
 def test_what_spark_adds_for_a_table_of_its_catalog_is_no_option():
     texts = {"metadataStoreUrl": "zk:h:1", "topic": "a"}
     added = {f"option.{name}": text for name, text in texts.items()} | {
@@ -227,11 +234,6 @@ def test_the_start_of_each_topic_may_be_a_time():
             parse_options({**given, "startingOffsets": json.dumps({"a": text, "b": "latest"})}, streaming=False)
 
 
-def test_an_option_that_needs_another():
-    with pytest.raises(OptionError, match="maxTriggerDelay requires minMessagesPerTrigger"):
-        parse_options({"metadataStoreUrl": "zk:h:1", "topic": "a", "maxTriggerDelay": "5"}, streaming=True)
-
-
 def test_a_subscription_that_holds_messages_back():
     given = {
         "metadataStoreUrl": "zk:h:1",
@@ -242,24 +244,6 @@ def test_a_subscription_that_holds_messages_back():
     hold = parse_options(given, streaming=True).hold
     assert (hold.subscription, hold.urls, hold.tls is not None) == ("spark", ("https://a:1", "http://b:2"), True)
     assert parse_options({**given, "adminUrl": "http://b:2"}, streaming=True).hold.tls is None
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ({"holdSubscription": "s"}, "holdSubscription requires adminUrl"),
-        ({"adminUrl": "http://a:1"}, "adminUrl requires holdSubscription"),
-        ({"adminTokenFile": "/t"}, "adminTokenFile requires holdSubscription"),
-        ({"adminTls.certificate": "/t"}, "adminTls.certificate requires holdSubscription"),
-        ({"holdSubscription": "s", "adminUrl": "pulsar://a:1"}, "adminUrl: 'pulsar://a:1' must be as http://HOST:PORT"),
-        ({"holdSubscription": "s", "adminUrl": "http://me:secret@a:1"}, "adminUrl: "),
-        ({"holdSubscription": " ", "adminUrl": "http://a:1"}, "holdSubscription: ' ' must be the name"),
-        ({"holdSubscription": "__s", "adminUrl": "http://a:1"}, "holdSubscription: '__s' must be the name"),
-    ],
-)
-def test_options_of_a_hold_that_are_refused(options, told):
-    with pytest.raises(OptionError, match=told):
-        parse_options({"metadataStoreUrl": "zk:h:1", "topic": "a", **options}, streaming=True)
 
 
 MIB = 1 << 20
@@ -280,21 +264,3 @@ MIB = 1 << 20
 def test_requests_to_tiered_storage_fit_its_cache(given, sizes):
     tiered = parse_options(GIVEN | given, streaming=False).tiered
     assert (tiered.read_size, tiered.cache_size) == sizes
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        (
-            {"tieredStorage.cacheSize": "2MiB"},
-            "tieredStorage.cacheSize: must be at least four times the read-size 1048576",
-        ),
-        (
-            {"tieredStorage.cacheSize": "8MiB", "tieredStorage.readSize": "4MiB"},
-            "tieredStorage.cacheSize: must be at least four times the read-size 4194304",
-        ),
-    ],
-)
-def test_a_cache_that_is_too_small_for_four_requests(given, expected):
-    with pytest.raises(OptionError, match=expected):
-        parse_options(GIVEN | given, streaming=False)

@@ -67,11 +67,6 @@ def test_places_elsewhere_stay_as_they_are(tmp_path) -> None:
     assert of(tmp_path, "--to", "s3a://lake/t/").checkpoint == "s3a://lake/t/_checkpoint"
 
 
-def test_a_limit_in_messages_replaces_that_in_bytes(tmp_path) -> None:
-    made = of(tmp_path, "--option", "maxMessagesPerTrigger=100")
-    assert "maxBytesPerTrigger" not in made.source
-
-
 @pytest.mark.parametrize(
     ("words", "cores", "mebibytes"),
     [
