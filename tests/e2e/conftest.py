@@ -181,21 +181,9 @@ def binding(namespace) -> Callable[..., dict[str, Any]]:
 @pytest.fixture
 def may_finalize(operator, namespace) -> Iterator[None]:
     """What `finalizer: true` of the chart and manifests/explicit-lac grant, in the test's namespace."""
-    rights = "rbac.authorization.k8s.io"
-    name = {"name": "finalizers", "namespace": namespace}
     kinds = ["readonlybrokerpools", "readonlytopicbindings"]
-    rule = {"apiGroups": ["pulsar-readonly.io"], "resources": kinds, "verbs": ["patch"]}
-    subject = {"kind": "ServiceAccount", "name": "pulsar-readonly-operator", "namespace": SYSTEM}
-    reference = {"apiGroup": rights, "kind": "Role", "name": "finalizers"}
-    operator.apply(
-        {"apiVersion": f"{rights}/v1", "kind": "Role", "metadata": name, "rules": [rule]},
-        {
-            "apiVersion": f"{rights}/v1",
-            "kind": "RoleBinding",
-            "metadata": name,
-            "roleRef": reference,
-            "subjects": [subject],
-        },
+    operator.grant(
+        namespace, "finalizers", {"apiGroups": ["pulsar-readonly.io"], "resources": kinds, "verbs": ["patch"]}
     )
     yield
     # the rights go with the namespace; an object that is not being deleted gets the finalizer again

@@ -11,6 +11,21 @@ from typing import Any
 from devstack.kube.kubectl import environment
 from tests.e2e.api import Api
 
+RIGHTS = "rbac.authorization.k8s.io"
+OPERATOR = {"kind": "ServiceAccount", "name": "pulsar-readonly-operator", "namespace": "pulsar-readonly-system"}
+CLIENT = {"image": "localhost/pulsar-readonly/client:dev", "imagePullPolicy": "IfNotPresent"}
+
+
+def client_pod(namespace: str, name: str, *args: str, volumes: Any = (), mounts: Any = ()) -> dict[str, Any]:
+    """A pod that runs Python with the stock client."""
+    container = {"name": name, **CLIENT, "args": list(args), "volumeMounts": list(mounts)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace, "labels": {"app": name}},
+        "spec": {"terminationGracePeriodSeconds": 1, "containers": [container], "volumes": list(volumes)},
+    }
+
 
 def eventually(assertion: Callable[[], Any], timeout: float = 30.0, every: float = 0.1) -> Any:
     """What the assertion returns, once it does not fail; its last failure when that takes too long."""
@@ -70,6 +85,15 @@ class Kubernetes:
     def apply(self, *manifests: dict[str, Any]) -> None:
         """kubectl apply."""
         self("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(manifests)}))
+
+    def grant(self, namespace: str, name: str, *rules: dict[str, Any], subject: Any = OPERATOR) -> None:
+        """Make a Role, and bind it to a subject."""
+        metadata, version = {"name": name, "namespace": namespace}, f"{RIGHTS}/v1"
+        bound = {"roleRef": {"apiGroup": RIGHTS, "kind": "Role", "name": name}, "subjects": [subject]}
+        self.apply(
+            {"apiVersion": version, "kind": "Role", "metadata": metadata, "rules": list(rules)},
+            {"apiVersion": version, "kind": "RoleBinding", "metadata": metadata, **bound},
+        )
 
     def condition(self, kind: str, name: str, namespace: str, condition: str) -> dict[str, Any]:
         """A condition that is about the current spec; LookupError when there is none of this type."""

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from devstack.common import certificates
+from tests.e2e.kubernetes import client_pod
 
 pytestmark = pytest.mark.nightly
 
 PROGRAM = Path(__file__).parent / "metrics_adapter_program.py"
-IMAGE = {"image": "localhost/pulsar-readonly/client:dev", "imagePullPolicy": "IfNotPresent"}
 API = "v1beta2.custom.metrics.k8s.io"
 READY = {"Ready": ("True", "BrokersReady")}
 CLIENTS = """
@@ -20,16 +20,6 @@ clients = [pulsar.Client(sys.argv[1]) for _ in range(8)]
 consumers = [client.subscribe(sys.argv[2], f"autoscaling-{number}") for number, client in enumerate(clients)]
 time.sleep(3600)
 """
-
-
-def pod(namespace, name, *args, volumes=(), mounts=()):
-    container = {"name": name, **IMAGE, "args": list(args), "volumeMounts": list(mounts)}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": namespace, "labels": {"app": name}},
-        "spec": {"terminationGracePeriodSeconds": 1, "containers": [container], "volumes": list(volumes)},
-    }
 
 
 @pytest.fixture
@@ -51,7 +41,7 @@ def custom_metrics(operator, client_image, namespace, tmp_path, eventually):
             "metadata": name,
             "spec": {"selector": {"app": "custom-metrics"}, "ports": [{"port": 443, "targetPort": 8443}]},
         },
-        pod(
+        client_pod(
             namespace,
             "custom-metrics",
             *("-c", PROGRAM.read_text(), "/tls/tls.crt", "/tls/tls.key"),
@@ -108,7 +98,7 @@ def test_the_pool_follows_its_connections(custom_metrics, operator, writer, name
 
     eventually(decides, 90)
     url = f"pulsar://demo.{namespace}.svc.cluster.local:6650"
-    operator.apply(pod(namespace, "clients", "-c", CLIENTS, url, topic))
+    operator.apply(client_pod(namespace, "clients", "-c", CLIENTS, url, topic))
 
     def replicas(least, most):
         assert least <= operator.get("robp", "demo", namespace)["spec"]["replicas"] <= most

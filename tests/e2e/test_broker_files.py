@@ -23,19 +23,8 @@ def rack(operator):
 
 def certificate(operator, namespace, made, name):
     pem, key = made.certificate(name)
-    secret = operator(
-        "create",
-        "secret",
-        "tls",
-        "demo-tls",
-        "-n",
-        namespace,
-        "--dry-run=client",
-        "-o",
-        "json",
-        f"--cert={pem}",
-        f"--key={key}",
-    )
+    name = ("secret", "tls", "demo-tls", "-n", namespace)
+    secret = operator("create", *name, "--dry-run=client", "-o", "json", f"--cert={pem}", f"--key={key}")
     operator.apply(json.loads(secret))
     return ssl.PEM_cert_to_DER_cert(pem.read_text())
 
@@ -62,10 +51,8 @@ def test_a_broker_takes_up_its_place_and_a_renewed_certificate(
     eventually(placed, 60)
     before = broker()["metadata"]["uid"]
     assert shown() == first
-    assert [port["name"] for port in operator.get("service", "demo", namespace)["spec"]["ports"]] == [
-        "pulsar-tls",
-        "http",
-    ]
+    ports = operator.get("service", "demo", namespace)["spec"]["ports"]
+    assert [port["name"] for port in ports] == ["pulsar-tls", "http"]
 
     second = certificate(operator, namespace, made, "second")
     assert first != second

@@ -9,7 +9,6 @@ from devstack.writer.cluster import WriterSpec, up
 KEY = "PULSAR_PREFIX_bookkeeperExplicitLacIntervalInMills"
 NOTE = "pulsar-readonly.io/explicit-lac"
 TARGET = {"configMap": {"name": "pulsar-broker", "key": KEY}, "statefulSet": {"name": "pulsar-broker"}}
-SUBJECT = [{"kind": "ServiceAccount", "name": "pulsar-readonly-operator", "namespace": "pulsar-readonly-system"}]
 RULES = [
     {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["pulsar-broker"], "verbs": ["get", "patch"]},
     {"apiGroups": ["apps"], "resources": ["statefulsets"], "resourceNames": ["pulsar-broker"], "verbs": ["get"]},
@@ -24,17 +23,6 @@ def _let_go(operator, namespace):
     """A test that fails leaves a pool with a finalizer, and the operator's rights go with the namespace."""
     yield
     operator.run("patch", "robp", "demo", "-n", namespace, "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
-
-
-def grant(kubernetes, namespace: str, *rules: dict) -> None:
-    """What manifests/explicit-lac grants, in the test's namespace."""
-    name = {"name": "explicit-lac", "namespace": namespace}
-    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "explicit-lac"}
-    version = "rbac.authorization.k8s.io/v1"
-    kubernetes.apply(
-        {"apiVersion": version, "kind": "Role", "metadata": name, "rules": list(rules)},
-        {"apiVersion": version, "kind": "RoleBinding", "metadata": name, "roleRef": reference, "subjects": SUBJECT},
-    )
 
 
 def write_as(kubernetes, manager: str, namespace: str, value: str) -> None:
@@ -76,7 +64,7 @@ def data(kubernetes, namespace: str) -> tuple[str | None, dict | None]:
 def test_the_setting_is_made_watched_and_put_back(operator, writer, namespace, pool, eventually):
     write_as(operator, "helm", namespace, "0")
     operator.apply(stateful_set(namespace))
-    grant(operator, namespace, FINALIZER_RULE)
+    operator.grant(namespace, "explicit-lac", FINALIZER_RULE)
     lac = {"management": "Manage", "interval": "50ms", "target": TARGET, "onDeletion": "Restore"}
     operator.apply(pool(replicas=0, explicitLac=lac))
 
@@ -87,7 +75,7 @@ def test_the_setting_is_made_watched_and_put_back(operator, writer, namespace, p
 
     eventually(forbidden, 60)
     assert data(operator, namespace) == ("0", None), "nothing is changed before everything is allowed"
-    grant(operator, namespace, FINALIZER_RULE, *RULES)
+    operator.grant(namespace, "explicit-lac", FINALIZER_RULE, *RULES)
 
     def is_set():
         value, note = data(operator, namespace)
@@ -113,7 +101,7 @@ def test_the_setting_is_made_watched_and_put_back(operator, writer, namespace, p
 def test_a_deletion_does_not_wait_for_a_writer_that_is_gone(operator, namespace, pool, eventually):
     write_as(operator, "helm", namespace, "0")
     operator.apply(stateful_set(namespace))
-    grant(operator, namespace, FINALIZER_RULE, *RULES)
+    operator.grant(namespace, "explicit-lac", FINALIZER_RULE, *RULES)
     lac = {"management": "Manage", "target": TARGET, "onDeletion": "Restore"}
     nowhere = {
         "serviceUrl": "pulsar://no-such-broker.nowhere:6650",
@@ -135,7 +123,7 @@ def test_a_deletion_does_not_wait_for_a_writer_that_is_gone(operator, namespace,
 
 @pytest.mark.nightly
 def test_a_pool_can_be_a_cluster_in_the_writers_metadata(operator, writer, namespace, pool):
-    grant(operator, namespace, FINALIZER_RULE)
+    operator.grant(namespace, "explicit-lac", FINALIZER_RULE)
     name = f"readers-{namespace}"
     operator.apply(pool(replicas=0, lookup={"clusterName": name}))
     operator.expect("robp", "demo", namespace, {"ClusterRegistered": ("True", "Registered")}, timeout=60)
@@ -181,7 +169,7 @@ def kill_operator(kubernetes) -> None:
 @pytest.mark.slow
 def test_writable_brokers_are_rolled_once_and_one_by_one(operator, namespace, pool, eventually, own_writer):
     """A writer of the test's own, and an operator that is killed in the middle."""
-    grant(operator, namespace, FINALIZER_RULE, *RULES)
+    operator.grant(namespace, "explicit-lac", FINALIZER_RULE, *RULES)
 
     def brokers() -> dict[str, str]:
         return {

@@ -12,30 +12,13 @@ from devstack.common.certificates import issue, make_authority
 pytestmark = pytest.mark.nightly
 
 TOKEN = "the-token-of-the-port"
-OPERATOR = {"kind": "ServiceAccount", "name": "pulsar-readonly-operator", "namespace": "pulsar-readonly-system"}
-RIGHTS = "rbac.authorization.k8s.io"
+READ = {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["figures", "tls"], "verbs": ["get"]}
+"""The operator's right to read the Secrets, as docs/how-to/pools.md has it."""
 
 
 def secret(namespace, name, **files):
     data = {key.replace("_", "."): base64.b64encode(value).decode() for key, value in files.items()}
     return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": namespace}, "data": data}
-
-
-def readers(namespace):
-    """The operator's right to read the Secrets, as docs/how-to/pools.md has it."""
-    name = {"name": "figures", "namespace": namespace}
-    rule = {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["figures", "tls"], "verbs": ["get"]}
-    reference = {"apiGroup": RIGHTS, "kind": "Role", "name": "figures"}
-    return (
-        {"apiVersion": f"{RIGHTS}/v1", "kind": "Role", "metadata": name, "rules": [rule]},
-        {
-            "apiVersion": f"{RIGHTS}/v1",
-            "kind": "RoleBinding",
-            "metadata": name,
-            "roleRef": reference,
-            "subjects": [OPERATOR],
-        },
-    )
 
 
 def test_the_operator_and_the_plugin_read_a_port_with_tls_and_a_token(
@@ -53,31 +36,18 @@ def test_the_operator_and_the_plugin_read_a_port_with_tls_and_a_token(
     }
     tls = {"certificate": {"secretName": "tls"}, "peerTrustCertificates": {"secretName": "tls"}}
     topic = f"persistent://public/default/http-{namespace}"
+    operator.grant(namespace, "figures", READ)
     operator.apply(
         secret(namespace, "tls", **files),
         secret(namespace, "figures", token=TOKEN.encode()),
-        *readers(namespace),
         pool(replicas=2, listeners={"tls": tls}, http={"tls": True, "tokenSecretRef": {"name": "figures"}}),
         binding("topic", topic),
     )
     held = {"Ready": ("True", "BrokersReady"), "LookupConfigured": ("True", "Held")}
     operator.expect("robp", "demo", namespace, held, timeout=180)
-    command = [
-        sys.executable,
-        "-m",
-        "readonly_operator.kubectl.command",
-        "status",
-        "demo",
-        "-n",
-        namespace,
-        "-o",
-        "json",
-    ]
-    environment = {
-        "KUBECONFIG": operator.kubeconfig,
-        "KUBECTL": operator._kubectl,
-        "PATH": "/usr/bin:/bin",
-    }
+    options = ("status", "demo", "-n", namespace, "-o", "json")
+    command = [sys.executable, "-m", "readonly_operator.kubectl.command", *options]
+    environment = {"KUBECONFIG": operator.kubeconfig, "KUBECTL": operator._kubectl, "PATH": "/usr/bin:/bin"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=120)
     assert done.returncode == 0, done
     found = json.loads(done.stdout)

@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.kubernetes import RIGHTS
 from tests.shell_blocks.running import Shell, find
 
 READY = {"Ready": ("True", "BrokersReady")}
 HELD = {"Ready": ("True", "Held")}
 USER = "jane"
+JANE = {"kind": "User", "name": USER, "apiGroup": RIGHTS}
 GROUP = "pulsar-readonly.io"
 
 
@@ -66,25 +68,6 @@ def running(operator, writer, namespace, pool, binding) -> str:
     operator.expect("robp", "demo", namespace, READY, timeout=180)
     operator.expect("rotb", "orders", namespace, HELD, timeout=60)
     return namespace
-
-
-def grant(kubernetes, namespace: str, name: str, *rules: dict[str, Any]) -> None:
-    subject = {"kind": "User", "name": USER, "apiGroup": "rbac.authorization.k8s.io"}
-    kubernetes.apply(
-        {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "Role",
-            "metadata": {"name": name, "namespace": namespace},
-            "rules": list(rules),
-        },
-        {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "RoleBinding",
-            "metadata": {"name": name, "namespace": namespace},
-            "subjects": [subject],
-            "roleRef": {"kind": "Role", "name": name, "apiGroup": "rbac.authorization.k8s.io"},
-        },
-    )
 
 
 def rule(group: str, verbs: list[str], *resources: str) -> dict[str, Any]:
@@ -150,12 +133,14 @@ def test_a_user_with_few_rights_sees_what_they_allow(kubernetes, running, plugin
     done = plugin("status", *as_user)
     assert done.returncode == 1
     assert f"missing right: list readonlybrokerpools.{GROUP} in namespace {running}" in done.stderr
-    grant(kubernetes, running, "pools", rule(GROUP, ["get", "list"], "readonlybrokerpools", "readonlytopicbindings"))
+    kubernetes.grant(
+        running, "pools", rule(GROUP, ["get", "list"], "readonlybrokerpools", "readonlytopicbindings"), subject=JANE
+    )
     done = plugin("status", *as_user)
     assert done.returncode == 0, done.stderr
     assert f"{running}/orders" in done.stdout
     assert f"list pods in namespace {running}" in done.stdout
-    grant(kubernetes, running, "pods", rule("", ["get", "list"], "pods"))
+    kubernetes.grant(running, "pods", rule("", ["get", "list"], "pods"), subject=JANE)
     done = plugin("status", *as_user)
     assert "demo-1" in done.stdout
     assert f"get pods/proxy in namespace {running}" in done.stdout
@@ -163,7 +148,7 @@ def test_a_user_with_few_rights_sees_what_they_allow(kubernetes, running, plugin
     done = plugin("doctor", "demo", *as_user)
     assert done.returncode == 2
     assert f"create pods/exec in namespace {running}" in done.stderr
-    grant(kubernetes, running, "proxy", rule("", ["get"], "pods/proxy"))
+    kubernetes.grant(running, "proxy", rule("", ["get"], "pods/proxy"), subject=JANE)
     done = plugin("status", *as_user)
     assert "Missing rights" not in done.stdout
     assert plugin("top", "demo", "--once", *as_user).returncode == 0

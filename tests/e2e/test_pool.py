@@ -27,14 +27,8 @@ def test_a_pool_becomes_ready_brokers(operator, writer, namespace, pool):
     )
     assert messages["Ready"] == "2 of 2 brokers ready"
     assert names(operator, namespace) == {
-        "ServiceAccount/demo",
-        "ConfigMap/demo-config",
-        "ConfigMap/demo-bindings",
-        "Service/demo",
-        "Service/demo-headless",
-        "StatefulSet/demo",
-        "Pod/demo-0",
-        "Pod/demo-1",
+        *("ServiceAccount/demo", "ConfigMap/demo-config", "ConfigMap/demo-bindings", "Service/demo"),
+        *("Service/demo-headless", "StatefulSet/demo", "Pod/demo-0", "Pod/demo-1"),
     }
     status = operator.get("robp", "demo", namespace)["status"]
     assert (status["replicas"], status["readyReplicas"], status["bindings"]) == (2, 2, 0)

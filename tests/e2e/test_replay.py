@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.test_sleep import WAITS_S, client_pod
+from tests.e2e.kubernetes import client_pod
+from tests.e2e.test_sleep import WAITS, WAITS_S
 
 pytestmark = pytest.mark.nightly
 
@@ -22,7 +23,7 @@ def iso(ms):
 def test_a_pool_replays_a_recorded_topic_in_order(operator, client_image, writer, namespace, pool, binding, measured):
     topic = f"persistent://public/default/replay-{namespace}"
     present = pool("present", replicas=1)
-    operator.apply(client_pod(namespace), present, binding("present", topic, pool="present"))
+    operator.apply(client_pod(namespace, "client", *WAITS), present, binding("present", topic, pool="present"))
     operator(
         "wait", "pod/client", "-n", namespace, "--for=condition=Ready", f"--timeout={WAITS_S}s", timeout=WAITS_S + 20
     )

@@ -5,24 +5,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.kubernetes import client_pod
+
 pytestmark = pytest.mark.nightly
 
 PROGRAM = (Path(__file__).parent / "sleep_program.py").read_text()
-IMAGE = {"image": "localhost/pulsar-readonly/client:dev", "imagePullPolicy": "IfNotPresent"}
+WAITS = ("-c", "import time; time.sleep(36000)")
+"""Arguments of a pod that waits for commands."""
 CYCLES = 3
 MESSAGES = 20
 ASLEEP = {"Ready": ("True", "Asleep"), "Asleep": ("True", "Asleep"), "Progressing": ("False", "Settled")}
 WAITS_S = 300
-
-
-def client_pod(namespace):
-    container = {"name": "client", **IMAGE, "args": ["-c", "import time; time.sleep(36000)"]}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "client", "namespace": namespace},
-        "spec": {"terminationGracePeriodSeconds": 1, "containers": [container]},
-    }
 
 
 def pods(kubernetes, namespace):
@@ -35,7 +28,7 @@ def test_a_pool_sleeps_and_a_client_that_looks_a_topic_up_wakes_it(
 ):
     topic = f"persistent://public/default/sleep-{namespace}"
     spec = pool(replicas=1, scaleToZero={"after": "10s"})
-    operator.apply(spec, binding("topic", topic), client_pod(namespace))
+    operator.apply(spec, binding("topic", topic), client_pod(namespace, "client", *WAITS))
     operator(
         "wait", "pod/client", "-n", namespace, "--for=condition=Ready", f"--timeout={WAITS_S}s", timeout=WAITS_S + 20
     )

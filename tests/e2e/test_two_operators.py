@@ -52,16 +52,8 @@ def two(operator) -> Iterator[Kubernetes]:
     try:
         operator(*select, "PULSAR_READONLY_SELECTOR=operator!=canary")
         operator(*wait, timeout=200)
-        helm(
-            operator,
-            "upgrade",
-            "--install",
-            "canary",
-            str(CHART),
-            *options,
-            "--set",
-            "settings.selector=operator=canary",
-        )
+        select_own = ("--set", "settings.selector=operator=canary")
+        helm(operator, "upgrade", "--install", "canary", str(CHART), *options, *select_own)
         scale(operator, CANARY_OPERATOR, 1)
         yield operator
     finally:

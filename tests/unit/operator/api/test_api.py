@@ -7,10 +7,6 @@ from readonly_operator.api.reader import ApiSpecError
 from readonly_operator.model.lookup import Entry, LookupConfig, entries_of
 
 
-def test_zero_replicas_is_not_the_default(pool_body):
-    assert Pool.load(pool_body(replicas=0)).replicas == 0
-
-
 def test_a_slash_after_the_admin_url_is_dropped(pool_body):
     body = pool_body()
     body["spec"]["source"]["adminUrl"] = "https://admin:8443/"

@@ -1,8 +1,6 @@
 """Sleep of a pool: its phases by what is observed, and whole cycles of reconciles."""
 
-import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import pytest
 from readonly_operator.api.pool.sleeping import Phase
@@ -10,6 +8,8 @@ from readonly_operator.assembly.reconcile import reconcile
 from readonly_operator.assembly.sleep import Observed, Sleep, next_phase
 from readonly_operator.kube.kinds import AUTOSCALER, BINDING, POD, POOL, SERVICE_ACCOUNT, STATEFUL_SET
 from readonly_operator.kube.names import LABEL_POOL, PoolKey
+
+from tests.support.played_http import played_http
 
 DEMO = PoolKey("team", "demo")
 AFTER = 600.0
@@ -67,35 +67,19 @@ def test_brokers_are_asked_again_when_the_pool_may_sleep(state, seconds):
     assert Sleep.of(state, AFTER).check_seconds == pytest.approx(seconds)
 
 
-class Broker(BaseHTTPRequestHandler):
-    """The brokers of a pool, which all have one address.
-
-    Attributes:
-        idle: the answer to /idle; None for a broker that does not know the path.
-    """
-
-    idle: float | None = 0.0
-
-    def do_GET(self):
-        known = self.path != "/idle" or self.idle is not None
-        self.send_response(200 if known else 404)
-        self.end_headers()
-        bindings = {"revision": "r0", "bindings": [], "error": None}
-        self.wfile.write(json.dumps({"seconds": self.idle} if self.path == "/idle" else bindings).encode())
-
-    def log_message(self, *args):
-        pass
-
-
 @pytest.fixture
 def broker(monkeypatch):
-    served = ThreadingHTTPServer(("127.0.0.1", 0), Broker)
-    threading.Thread(target=served.serve_forever, daemon=True).start()
-    monkeypatch.setattr("readonly_operator.kube.http_ports.PORT_HTTP", served.server_port)
-    monkeypatch.setattr(Broker, "idle", 0.0)
-    yield Broker
-    served.shutdown()
-    served.server_close()
+    """The brokers of a pool, which all have one address; `idle` is their answer to /idle, None if they do not know the path."""
+    made = SimpleNamespace(idle=0.0)
+
+    def answer(request):
+        if request.path != "/idle":
+            return 200, {"revision": "r0", "bindings": [], "error": None}
+        return (404 if made.idle is None else 200), {"seconds": made.idle}
+
+    with played_http(answer) as port:
+        monkeypatch.setattr("readonly_operator.kube.http_ports.PORT_HTTP", port)
+        yield made
 
 
 class Cluster:
@@ -219,7 +203,7 @@ def test_a_pool_that_an_autoscaler_has_stopped_can_wake(cluster, put, pool_body,
     assert cluster.there == (1, False)
 
 
-def test_a_pool_that_may_not_sleep_any_more_wakes(cluster, server, put, pool_body, broker):
+def fall_asleep(cluster, put, pool_body, broker):
     put(POOL, pool_body(replicas=1, scaleToZero={}))
     cluster.reconcile()
     cluster.brokers(1)
@@ -227,6 +211,10 @@ def test_a_pool_that_may_not_sleep_any_more_wakes(cluster, server, put, pool_bod
     cluster.reconcile()
     cluster.waker(ready=True)
     cluster.reconcile()
+
+
+def test_a_pool_that_may_not_sleep_any_more_wakes(cluster, server, put, pool_body, broker):
+    fall_asleep(cluster, put, pool_body, broker)
     assert cluster.there == (0, True)
     put(POOL, {**pool_body(replicas=1), "status": server.status(POOL, "demo")})
     cluster.reconcile()
@@ -235,13 +223,7 @@ def test_a_pool_that_may_not_sleep_any_more_wakes(cluster, server, put, pool_bod
 
 
 def test_a_waker_that_disappears_wakes_the_pool(cluster, server, put, pool_body, broker):
-    put(POOL, pool_body(replicas=1, scaleToZero={}))
-    cluster.reconcile()
-    cluster.brokers(1)
-    broker.idle = 600.0
-    cluster.reconcile()
-    cluster.waker(ready=True)
-    cluster.reconcile()
+    fall_asleep(cluster, put, pool_body, broker)
     cluster.context.store.remove(STATEFUL_SET, server.objects.pop(("StatefulSet", "demo-waker")))
     cluster.reconcile()
     assert (cluster.phase, cluster.there) == ("Waking", (1, True))

@@ -119,13 +119,19 @@ def test_the_admin_api_is_asked_with_the_token(source):
             active_brokers(secured)
 
 
-def test_the_admin_api_is_asked_with_tls_and_a_certificate_is_shown(source, tmp_path):
-    made = Credentials.make(tmp_path)
-    server, client = made.certificate("server"), made.certificate("client")
+def wants_certificates(made, server):
+    """TLS of a server whose clients need a certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*server)
     context.load_verify_locations(made.authority)
     context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def test_the_admin_api_is_asked_with_tls_and_a_certificate_is_shown(source, tmp_path):
+    made = Credentials.make(tmp_path)
+    server, client = made.certificate("server"), made.certificate("client")
+    context = wants_certificates(made, server)
     kube = Secrets(
         reader={"token": "abc"},
         ca={"ca.crt": made.authority.read_text()},
@@ -191,11 +197,7 @@ def made(tmp_path_factory):
 @pytest.fixture(scope="module")
 def silent(made):
     """A server whose clients need a certificate."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(*made.certificate("server"))
-    context.load_verify_locations(made.authority)
-    context.verify_mode = ssl.CERT_REQUIRED
-    server = _Silent(context)
+    server = _Silent(wants_certificates(made, made.certificate("server")))
     yield server
     server.close()
 
@@ -243,21 +245,16 @@ def test_a_handshake_is_part_of_the_check(source, made, silent, field, part, url
     assert problem(**MINE) == "", "the operator needs no right to read a Secret of a metadata store or a broker"
 
 
-def test_a_wrong_port_is_named(source, made):
-    server = _Silent(None, b"no TLS here, and more than the header of a record")
+@pytest.mark.parametrize(
+    ("first", "told"),
+    [(b"", "no answer in time"), (b"no TLS here, and more than the header of a record", "the port is not one of TLS")],
+)
+def test_a_server_without_tls_is_named(source, made, monkeypatch, first, told):
+    monkeypatch.setattr("readonly_operator.cluster.source.STEP_SECONDS", 5.0 if first else 0.3)
+    server = _Silent(None, first)
     try:
         one = source(metadataStoreUrl=f"zk:127.0.0.1:{server.port}", tls={"metadataStore": MINE})
-        assert _problem(_secrets(made), one, "metadataStoreUrl") == "the port is not one of TLS"
-    finally:
-        server.close()
-
-
-def test_a_server_that_is_silent_in_the_handshake_ends_the_check(source, made, monkeypatch):
-    monkeypatch.setattr("readonly_operator.cluster.source.STEP_SECONDS", 0.3)
-    server = _Silent(None)
-    try:
-        one = source(metadataStoreUrl=f"zk:127.0.0.1:{server.port}", tls={"metadataStore": MINE})
-        assert _problem(_secrets(made), one, "metadataStoreUrl") == "no answer in time"
+        assert _problem(_secrets(made), one, "metadataStoreUrl") == told
     finally:
         server.close()
 

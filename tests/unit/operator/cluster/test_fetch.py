@@ -11,6 +11,9 @@ from readonly_operator.api.pool import Source
 from readonly_operator.cluster import fetch
 from readonly_operator.cluster.source import SourceMonitor, active_brokers, check, health, lac_interval, send_to
 
+from devstack.common.ports import free_port
+from tests.support.played_http import played_http
+
 
 @contextlib.contextmanager
 def serving(answer: bytes, *, pause: threading.Event | None = None):
@@ -47,22 +50,13 @@ def http_answer(body: bytes, status: str = "200 OK") -> bytes:
     return b"HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s" % (status.encode(), len(body), body)
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
-
-
-def test_json_is_read():
-    with serving(http_answer(b'{"a": [1]}')) as url:
-        assert fetch.get_json(url + "/x", 5) == {"a": [1]}
-
-
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
         (http_answer(b"no\nsuch thing", "404 Not Found"), "HTTP 404 Not Found: no such thing"),
         (http_answer(b"", "503 Service Unavailable"), "HTTP 503 Service Unavailable"),
         (http_answer(b"<html>"), "the answer is not JSON"),
+        (http_answer(b"[" * 100_000), "the answer is not JSON"),
         (b"SSH-2.0-OpenSSH\r\n", "SSH-2.0-OpenSSH"),
     ],
 )
@@ -177,18 +171,6 @@ def test_a_url_with_a_blank_in_its_host_is_an_error_of_the_request():
         fetch.get("http://a b:1/", 1)
 
 
-@pytest.mark.parametrize("host", ["a..b", "x" * 64 + ".example"])
-def test_a_host_that_cannot_be_a_name_is_an_error_of_the_request(host):
-    for ask in (lambda: fetch.get(f"http://{host}:1/", 1), lambda: fetch.connect(host, 1, 1)):
-        with pytest.raises(fetch.FetchError, match="the host name does not resolve"):
-            ask()
-
-
-def test_json_that_is_too_deep_is_none():
-    with serving(http_answer(b"[" * 100_000)) as url, pytest.raises(fetch.FetchError, match="the answer is not JSON"):
-        fetch.get_json(url, 5)
-
-
 def test_a_huge_answer_is_cut(monkeypatch):
     monkeypatch.setattr(fetch, "MAX_BYTES", 10)
     with (
@@ -198,21 +180,21 @@ def test_a_huge_answer_is_cut(monkeypatch):
         fetch.get_json(url, 5)
 
 
-def test_nobody_listens():
-    port = free_port()
-    with pytest.raises(fetch.FetchError, match="connection refused"):
-        fetch.get_json(f"http://127.0.0.1:{port}/", 5)
-    with pytest.raises(fetch.FetchError, match="connection refused"):
-        fetch.connect("127.0.0.1", port, 5)
-
-
-def test_names_and_ports_that_are_none():
-    with pytest.raises(fetch.FetchError, match="the host name does not resolve"):
-        fetch.connect("no-such-host.invalid", 1, 5)
-    with pytest.raises(fetch.FetchError, match="99999 is no port"):
-        fetch.connect("127.0.0.1", 99999, 5)
-    with pytest.raises(fetch.FetchError, match="port out of range"):
-        fetch.get_json("http://127.0.0.1:99999/", 5)
+@pytest.mark.parametrize(
+    ("host", "port", "of_a_request", "of_a_connection"),
+    [
+        ("127.0.0.1", free_port(), "connection refused", "connection refused"),
+        ("no-such-host.invalid", 1, "the host name does not resolve", "the host name does not resolve"),
+        ("a..b", 1, "the host name does not resolve", "the host name does not resolve"),
+        ("x" * 64 + ".example", 1, "the host name does not resolve", "the host name does not resolve"),
+        ("127.0.0.1", 99999, "port out of range", "99999 is no port"),
+    ],
+)
+def test_addresses_where_nobody_is(host, port, of_a_request, of_a_connection):
+    with pytest.raises(fetch.FetchError, match=of_a_request):
+        fetch.get(f"http://{host}:{port}/", 5)
+    with pytest.raises(fetch.FetchError, match=of_a_connection):
+        fetch.connect(host, port, 5)
 
 
 def test_an_unreachable_cluster_is_told_field_by_field():
@@ -260,25 +242,29 @@ def test_the_monitor_reports_a_change_once_and_forgets_what_nobody_names():
         monitor.stop()
 
 
-def test_a_cluster_that_does_not_answer_keeps_no_other_waiting():
+@pytest.mark.parametrize(("bad", "fails"), [(2, False), (19, True)], ids=["no answer", "unknown errors"])
+def test_bad_clusters_keep_no_other_waiting(bad, fails):
     port = free_port()
-    quick, *slow = (
-        Source("pulsar://127.0.0.1:1", f"http://127.0.0.1:{port}", f"zk:127.0.0.1:{one}") for one in (1, 2, 3)
+    good, *others = (
+        Source(f"pulsar://127.0.0.1:{port}", f"http://127.0.0.1:{port}", f"zk:127.0.0.1:{port}/{number}")
+        for number in range(bad + 1)
     )
     checked, answer = threading.Event(), threading.Event()
 
     def credentials_for(source):
-        if source in slow:
+        if source is not good and fails:
+            raise RuntimeError("nobody expects this")
+        if source is not good:
             answer.wait(60)
         return fetch.ANONYMOUS
 
-    monitor = SourceMonitor(60, lambda source: checked.set() if source == quick else None, credentials_for)
+    monitor = SourceMonitor(60, lambda source: checked.set() if source == good else None, credentials_for)
     monitor.start()
     try:
-        for source in (*slow, quick):
+        for source in (*others, good):
             monitor.report(source)
         assert checked.wait(30)
-        assert [monitor.report(source) for source in slow] == [None, None]
+        assert fails or [monitor.report(source) for source in others] == [None, None]
     finally:
         answer.set()
         monitor.stop()
@@ -338,26 +324,13 @@ def test_no_error_quotes_the_answer_of_another_host_than_the_given_one(answer):
 
 def test_redirects_are_bounded():
     asked = []
-    listener = socket.create_server(("127.0.0.1", 0))
-    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
 
-    def serve():
-        with contextlib.suppress(OSError):
-            while True:
-                connection, _ = listener.accept()
-                with connection:
-                    asked.append(connection.recv(65536))
-                    connection.sendall(redirect(f"{url}/x"))
+    def answer(request):
+        asked.append(request)
+        return 307, None, {"Location": f"http://{request.headers['Host']}/x"}
 
-    thread = threading.Thread(target=serve)
-    thread.start()
-    try:
-        with pytest.raises(fetch.FetchError, match="HTTP 307"):
-            fetch.send("GET", f"{url}/x", None, 5)
-    finally:
-        listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
-        thread.join(timeout=15)
+    with played_http(answer) as port, pytest.raises(fetch.FetchError, match="HTTP 307"):
+        fetch.send("GET", f"http://127.0.0.1:{port}/x", None, 5)
     assert len(asked) == fetch.REDIRECTS + 1
 
 
@@ -380,30 +353,6 @@ def test_something_is_sent_to_the_first_host_that_takes_it():
         send_to(source, "PUT", "/x", {"a": 1}, 5, fetch.ANONYMOUS)
     with pytest.raises(fetch.FetchError, match="refused"):
         send_to(source, "PUT", "/x", None, 5, fetch.ANONYMOUS)
-
-
-def test_a_check_that_fails_in_a_new_way_ends_no_thread_of_the_monitor():
-    port = free_port()
-    good, *bad = (
-        Source(f"pulsar://127.0.0.1:{port}", f"http://127.0.0.1:{port}", f"zk:127.0.0.1:{port}/{number}")
-        for number in range(20)
-    )
-    checked = threading.Event()
-
-    def credentials_for(source):
-        if source is not good:
-            raise RuntimeError("nobody expects this")
-        checked.set()
-        return fetch.ANONYMOUS
-
-    monitor = SourceMonitor(60, lambda _: None, credentials_for)
-    monitor.start()
-    try:
-        for source in (*bad, good):
-            monitor.report(source)
-        assert checked.wait(10)
-    finally:
-        monitor.stop()
 
 
 @pytest.mark.parametrize(

@@ -240,10 +240,6 @@ def test_wherever_a_range_is_cut_each_chunked_message_is_in_one_part(cut):
     assert [(row["messageId"], row["value"]) for row in rows] == [("7:3:-1", whole), ("7:4:-1", other)]
 
 
-def test_a_message_without_its_first_chunk_is_left_out():
-    assert decode([chunk(0, 1, 2, b"abcd")], earlier=lambda *_: EarlierChunks([])) == []
-
-
 @pytest.mark.parametrize(
     "broken",
     [
