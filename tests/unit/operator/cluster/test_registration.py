@@ -128,22 +128,19 @@ def test_what_is_done(entry, found, staying, leaving):
     assert step(entry, found, leaving=True) is leaving
 
 
+TARGET = {"configMap": {"name": "c"}, "statefulSet": {"name": "s"}}
+
+
 @pytest.mark.parametrize(
     ("spec", "has_finalizer"),
     [
         ({}, False),
+        ({"cursors": "Local", "onDeletion": "Release"}, True),
         ({"lookup": {"clusterName": "readers"}}, True),
         ({"explicitLac": {"management": "Verify", "onDeletion": "Restore"}}, False),
+        ({"explicitLac": {"management": "Manage", "target": TARGET, "onDeletion": "Keep"}}, False),
+        ({"explicitLac": {"management": "Manage", "target": TARGET, "onDeletion": "Restore"}}, True),
     ],
 )
 def test_only_pools_that_leave_something_behind_are_held(make_pool, spec, has_finalizer):
     assert needs_finalizer(make_pool(**spec)) is has_finalizer
-
-
-@pytest.mark.parametrize(("policy", "has_finalizer"), [("Keep", False), ("Restore", True)])
-def test_managing_explicit_lac_holds_a_pool_that_is_to_restore(make_pool, policy, has_finalizer):
-    target = {"configMap": {"name": "c"}, "statefulSet": {"name": "s"}}
-    assert (
-        needs_finalizer(make_pool(explicitLac={"management": "Manage", "target": target, "onDeletion": policy}))
-        is has_finalizer
-    )

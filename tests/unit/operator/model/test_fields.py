@@ -49,7 +49,7 @@ def objects_without(body, spec, path):
 
 
 def changes(old, new):
-    """Each object that differs, with the lines that are added and removed."""
+    """Each object that differs, with the lines that are added and removed, or the one that is another."""
     former = {(one["kind"], one["metadata"]["name"]): one for one in old}
     for one in new:
         key = (one["kind"], one["metadata"]["name"])
@@ -59,6 +59,8 @@ def changes(old, new):
         lines = unified_diff([] if before is None else lines_of(before), lines_of(one), lineterm="", n=0)
         own = [line for line in lines if line[:2] not in {"--", "++", "@@"}]
         if found := [line for line in own if not any(changed in line for changed in BY_HASH)]:
+            if [line[0] for line in found] == ["-", "+"]:
+                found = [" -> ".join(line[1:].strip() for line in found)]
             yield f"  {' '.join(key)}: {found[0]}"
             yield from (f"  {line}" for line in found[1:SHOWN])
             if rest := found[SHOWN:]:
@@ -80,7 +82,8 @@ def effect(body, path, spec):
             continue
         if lines := list(changes(old, new)):
             where = "" if name == "minimal" else f" ({name})"
-            return [f"{'.'.join(path)}{where}{': restarts brokers' if template(old) != template(new) else ''}", *lines]
+            title = f"{'.'.join(path)}{where}{': restarts brokers' if template(old) != template(new) else ''}"
+            return [f"{title} | {lines[0].strip()}"] if len(lines) == 1 else [title, *lines]
     return []
 
 
