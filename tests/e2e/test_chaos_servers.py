@@ -19,6 +19,7 @@ from devstack.kube.layout import default_layout
 from devstack.kube.local import LocalCluster
 from devstack.kube.node_processes import NodeProcesses, resume
 from tests.e2e.conftest import SOURCE, SYSTEM, devstack
+from tests.e2e.kubernetes import client_pod
 
 pytestmark = pytest.mark.slow
 
@@ -63,27 +64,10 @@ class TrafficTotals:
 def flowing(kubernetes, namespace, pool, binding, eventually):
     """Starts a pool with a topic, a producer, and consumers at the pool and at the owner; ends them and tells what they saw."""
     topic = f"persistent://public/default/chaos-{namespace}"
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "clients", "namespace": namespace},
-        "spec": {
-            "restartPolicy": "Never",
-            "terminationGracePeriodSeconds": 1,
-            "containers": [
-                {
-                    "name": "client",
-                    "image": "localhost/pulsar-readonly/client:dev",
-                    "imagePullPolicy": "IfNotPresent",
-                    "args": [
-                        *("-c", CLIENTS.read_text(), SOURCE["serviceUrl"], topic),
-                        *(f"pool-{one}=pulsar://demo.{namespace}.svc.cluster.local:6650" for one in "ab"),
-                        f"owner={SOURCE['serviceUrl']}",
-                    ],
-                }
-            ],
-        },
-    }
+    clients = [f"pool-{one}=pulsar://demo.{namespace}.svc.cluster.local:6650" for one in "ab"]
+    clients.append(f"owner={SOURCE['serviceUrl']}")
+    pod = client_pod(namespace, "clients", "-c", CLIENTS.read_text(), SOURCE["serviceUrl"], topic, *clients)
+    pod["spec"]["restartPolicy"] = "Never"
 
     def start():
         devstack("image", "build", "--load", "client", timeout=900)

@@ -242,6 +242,18 @@ def find(manifests: list[dict], kind: str, name: str = "demo") -> dict:
     return next(one for one in manifests if one["kind"] == kind and one["metadata"]["name"] == name)
 
 
+def made(pool: Pool, brokers: dict[int, int] | None = None) -> list[dict]:
+    return children(pool, LookupConfig.of([]), SETTINGS, brokers)
+
+
+def spec_of(manifests: list[dict], kind: str, name: str = "demo") -> dict:
+    return find(manifests, kind, name)["spec"]
+
+
+def container(pool: Pool) -> dict:
+    return spec_of(made(pool), "StatefulSet")["template"]["spec"]["containers"][0]
+
+
 SPECS = {
     "minimal": {},
     "everything": EVERYTHING,
@@ -357,10 +369,9 @@ def test_who_comes_by_a_load_balancer_is_taken_for_a_client_outside(make_pool, s
         "service": {"type": service},
         **({"external": {"host": "{broker}.example.com"}} if outside else {}),
     }
-    made = children(make_pool(listeners=listeners), LookupConfig.of([]), SETTINGS)
-    client = next(one for one in made if one["kind"] == "Service" and one["metadata"]["name"] == "demo")
-    assert {port["targetPort"] for port in client["spec"]["ports"]} - {"http"} == {target}
-    args = find(made, "StatefulSet")["spec"]["template"]["spec"]["containers"][0]["args"]
+    pool = make_pool(listeners=listeners)
+    assert {port["targetPort"] for port in spec_of(made(pool), "Service")["ports"]} - {"http"} == {target}
+    args = container(pool)["args"]
     listening = [args[args.index("--bind-addresses") + 1]] if outside else []
     assert listening == ["external:pulsar+ssl://*:6661"] * outside
 
@@ -380,17 +391,13 @@ def test_an_autoscaler_scales_the_pool_and_its_bounds_hold_at_once(make_pool):
     ],
 )
 def test_nothing_of_a_secret_is_outside_of_its_volume(make_pool, spec, secrets):
-    made = children(make_pool(**spec), LookupConfig.of([]), SETTINGS)
-    for one in made:
-        if one["kind"] == "StatefulSet":
-            container = one["spec"]["template"]["spec"]["containers"][0]
-            assert "secret" not in str(container["env"]).lower()
-            assert "secret" not in str(container["args"])
-            volumes = one["spec"]["template"]["spec"]["volumes"]
-            named = {volume["secret"]["secretName"] for volume in volumes if "secret" in volume}
-            assert named == secrets
-        elif one["kind"] != "Certificate":
-            assert "secretName" not in str(one)
+    objects = made(make_pool(**spec))
+    pod = spec_of(objects, "StatefulSet")["template"]["spec"]
+    assert "secret" not in str(pod["containers"][0]["env"]).lower()
+    assert "secret" not in str(pod["containers"][0]["args"])
+    assert {volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume} == secrets
+    others = [one for one in objects if one["kind"] not in {"StatefulSet", "Certificate"}]
+    assert "secretName" not in str(others)
 
 
 def test_the_ports_of_a_pod_are_read_from_the_pod_alone(make_pool):
@@ -405,8 +412,7 @@ def test_the_ports_of_a_pod_are_read_from_the_pod_alone(make_pool):
 
 
 def test_prometheus_verifies_the_certificate_and_sends_the_token(make_pool):
-    made = children(make_pool(**EVERYTHING), LookupConfig.of([]), SETTINGS)
-    (endpoint,) = find(made, "PodMonitor")["spec"]["podMetricsEndpoints"]
+    (endpoint,) = spec_of(made(make_pool(**EVERYTHING)), "PodMonitor")["podMetricsEndpoints"]
     assert endpoint["scheme"] == "https"
     assert endpoint["tlsConfig"] == {
         "ca": {"secret": {"name": "demo-tls", "key": "ca.crt"}},
@@ -429,17 +435,15 @@ ARGUMENTS = {
 
 def test_brokers_of_the_release_before_get_new_settings_in_the_file_only(make_pool):
     for spec in SPECS.values():
-        made = children(make_pool(**spec), LookupConfig.of([]), SETTINGS)
-        container = find(made, "StatefulSet")["spec"]["template"]["spec"]["containers"][0]
-        given = {one for one in container["args"] if one.startswith("--")}
+        given = {one for one in container(make_pool(**spec))["args"] if one.startswith("--")}
         assert given <= ARGUMENTS, "an older image ends at an unknown argument: put a new setting into engine.yaml"
-        text = find(made, "ConfigMap", "demo-config")["data"]["engine.yaml"]
+        text = find(made(make_pool(**spec)), "ConfigMap", "demo-config")["data"]["engine.yaml"]
         assert "unknown-keys: warn" in text
 
 
 def test_the_engine_takes_the_configuration(make_pool, tmp_path):
     for spec in SPECS.values():
-        text = find(children(make_pool(**spec), LookupConfig.of([]), SETTINGS), "ConfigMap", "demo-config")
+        text = find(made(make_pool(**spec)), "ConfigMap", "demo-config")
         path = tmp_path / "engine.yaml"
         path.write_text(text["data"]["engine.yaml"])
         assert is_valid(schema.document(), load_yaml(path.read_text()))
@@ -496,8 +500,7 @@ def test_brokers_run_as_any_user_and_can_read_their_files(make_pool):
     ],
 )
 def test_brokers_request_what_they_need_unless_the_spec_says_otherwise(make_pool, spec, resources):
-    container = _template(make_pool(**spec), LookupConfig.of([]))["spec"]["containers"][0]
-    assert container["resources"] == resources
+    assert container(make_pool(**spec))["resources"] == resources
 
 
 def test_only_the_operators_own_pods_are_the_operator_to_a_network_policy(make_pool):

@@ -2,9 +2,8 @@
 
 import pytest
 from readonly_operator.api.reader import ApiSpecError
-from readonly_operator.model.children import children
-from readonly_operator.model.lookup import LookupConfig
-from readonly_operator.settings import Settings
+
+from tests.unit.operator.model.test_children import made, spec_of
 
 OWN = {
     "podSelector": {
@@ -15,8 +14,7 @@ NETWORK = {"ipBlock": {"cidr": "10.0.0.0/8"}}
 
 
 def policy(pool, brokers=None):
-    made = children(pool, LookupConfig.of([]), Settings(engine_image="engine:1"), brokers)
-    return next(one["spec"] for one in made if one["kind"] == "NetworkPolicy")
+    return spec_of(made(pool, brokers), "NetworkPolicy")
 
 
 def rules(pool, brokers=None):

@@ -5,25 +5,12 @@ from readonly_engine.config.listeners import Urls
 from readonly_engine.config.reader import make_config
 from readonly_engine.workers.plan import worker_config
 from readonly_operator.api.reader import ApiSpecError
-from readonly_operator.model.children import children
 from readonly_operator.model.engine import engine_config
-from readonly_operator.model.lookup import LookupConfig
-from readonly_operator.settings import Settings
+
+from tests.unit.operator.model.test_children import container, made, spec_of
 
 TLS = {"certificate": {"secretName": "demo-tls"}}
 NODES = {"type": "NodePort", "nodePorts": {"first": 30000}}
-
-
-def made(pool, brokers=None):
-    return children(pool, LookupConfig.of([]), Settings(engine_image="engine:1"), brokers)
-
-
-def find(manifests, kind, name="demo"):
-    return next(one["spec"] for one in manifests if (one["kind"], one["metadata"]["name"]) == (kind, name))
-
-
-def container(pool):
-    return find(made(pool), "StatefulSet")["template"]["spec"]["containers"][0]
 
 
 def node_ports(service):
@@ -55,7 +42,7 @@ def advertised(pool, ordinal, address="10.1.2.3", node="node-a"):
 
 def test_each_broker_has_node_ports_of_its_own(make_pool):
     pool = make_pool(replicas=2, listeners={"tls": TLS, "external": NODES})
-    first, second, ending = (find(made(pool, {7: 1}), "Service", f"demo-broker-{number}") for number in (0, 1, 7))
+    first, second, ending = (spec_of(made(pool, {7: 1}), "Service", f"demo-broker-{number}") for number in (0, 1, 7))
     assert first["type"] == "NodePort"
     assert node_ports(first) == {"pulsar": 30000, "pulsar-tls": 30001}
     assert node_ports(second) == {"pulsar": 30002, "pulsar-tls": 30003}
@@ -66,8 +53,8 @@ def test_each_broker_has_node_ports_of_its_own(make_pool):
 def test_tls_moves_no_port(make_pool):
     plain = make_pool(listeners={"external": NODES})
     only = make_pool(listeners={"plaintext": "BrokersOnly", "tls": TLS, "external": NODES})
-    assert node_ports(find(made(plain), "Service", "demo-broker-1")) == {"pulsar": 30002}
-    assert node_ports(find(made(only), "Service", "demo-broker-1")) == {"pulsar-tls": 30003}
+    assert node_ports(spec_of(made(plain), "Service", "demo-broker-1")) == {"pulsar": 30002}
+    assert node_ports(spec_of(made(only), "Service", "demo-broker-1")) == {"pulsar-tls": 30003}
 
 
 @pytest.mark.parametrize(
@@ -82,7 +69,7 @@ def test_a_broker_advertises_its_node_and_the_port_of_its_service(make_pool, hos
     external = {**NODES, **({"host": host} if host else {})}
     pool = make_pool(replicas=8, listeners={"tls": TLS, "external": external})
     config = advertised(pool, 7)
-    ports = node_ports(find(made(pool), "Service", "demo-broker-7"))
+    ports = node_ports(spec_of(made(pool), "Service", "demo-broker-7"))
     assert config.advertised_listeners == {
         "external": Urls(f"pulsar://{says}:{ports['pulsar']}", f"pulsar+ssl://{says}:{ports['pulsar-tls']}")
     }
@@ -91,7 +78,7 @@ def test_a_broker_advertises_its_node_and_the_port_of_its_service(make_pool, hos
 
 def test_traffic_may_take_any_node_where_the_name_is_the_brokers(make_pool):
     pool = make_pool(listeners={"external": {**NODES, "host": "{broker}.example.com"}})
-    assert "externalTrafficPolicy" not in find(made(pool), "Service", "demo-broker-0")
+    assert "externalTrafficPolicy" not in spec_of(made(pool), "Service", "demo-broker-0")
 
 
 def test_an_address_of_ipv6_is_an_address(make_pool):
@@ -101,7 +88,7 @@ def test_an_address_of_ipv6_is_an_address(make_pool):
 
 def test_each_worker_advertises_the_node_port_of_its_service(make_pool):
     pool = make_pool(replicas=3, workers=3, listeners={"external": NODES})
-    ports = node_ports(find(made(pool), "Service", "demo-broker-2"))
+    ports = node_ports(spec_of(made(pool), "Service", "demo-broker-2"))
     config = advertised(pool, 2)
     assert ports["pulsar"] == 30004
     for worker in range(3):

@@ -6,29 +6,15 @@ from readonly_engine.config.reader import make_config
 from readonly_engine.workers.plan import check_ports, worker_config
 from readonly_operator.api.pool.spec import MAX_WORKERS
 from readonly_operator.kube.workers import PORT_OFFSET, pod_workers, worker_http_ports
-from readonly_operator.model.children import children
 from readonly_operator.model.engine import engine_config
-from readonly_operator.model.lookup import LookupConfig
-from readonly_operator.settings import Settings
 
-SETTINGS = Settings(engine_image="engine:1", own_namespace="system")
+from tests.unit.operator.model.test_children import container, made, spec_of
+
 LISTENERS = {
     "tls": {"certificate": {"secretName": "demo-tls"}},
     "external": {"host": "{broker}.example.com"},
 }
 SPEC = {"listeners": LISTENERS, "networkPolicy": {"monitoring": [{"podSelector": {}}]}}
-
-
-def made(pool, brokers=None):
-    return children(pool, LookupConfig.of([]), SETTINGS, brokers)
-
-
-def find(manifests, kind, name="demo"):
-    return next(one["spec"] for one in manifests if (one["kind"], one["metadata"]["name"]) == (kind, name))
-
-
-def container(pool):
-    return find(made(pool), "StatefulSet")["template"]["spec"]["containers"][0]
 
 
 def numbers(service):
@@ -86,12 +72,12 @@ def test_ports_of_brokers_that_are_not_replaced_yet_stay(make_pool):
     """Fewer workers: the clients of a broker's last worker are connected until the broker is replaced."""
     pool = make_pool(**SPEC, replicas=2, workers=1)
     objects = made(pool, {0: 1, 1: 3, 5: 2})
-    assert "pulsar-0" not in numbers(find(objects, "Service", "demo-broker-0"))
-    assert "pulsar-2" in numbers(find(objects, "Service", "demo-broker-1"))
-    assert "pulsar-1" in numbers(find(objects, "Service", "demo-broker-5"))
-    assert "pulsar-2" in numbers(find(objects, "Service", "demo-headless"))
-    assert "http-2" in str(find(objects, "NetworkPolicy"))
-    assert find(objects, "StatefulSet") == find(made(pool), "StatefulSet")
+    assert "pulsar-0" not in numbers(spec_of(objects, "Service", "demo-broker-0"))
+    assert "pulsar-2" in numbers(spec_of(objects, "Service", "demo-broker-1"))
+    assert "pulsar-1" in numbers(spec_of(objects, "Service", "demo-broker-5"))
+    assert "pulsar-2" in numbers(spec_of(objects, "Service", "demo-headless"))
+    assert "http-2" in str(spec_of(objects, "NetworkPolicy"))
+    assert spec_of(objects, "StatefulSet") == spec_of(made(pool), "StatefulSet")
 
 
 def test_a_pod_tells_its_workers_itself(make_pool):
