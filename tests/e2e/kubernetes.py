@@ -40,6 +40,11 @@ def eventually(assertion: Callable[[], Any], timeout: float = 30.0, every: float
         pause.wait(every)
 
 
+def equal(found: object, wanted: object) -> None:
+    """An assertion for lambdas, which shows both values."""
+    assert found == wanted, (found, wanted)
+
+
 class Kubernetes:
     """The cluster."""
 

@@ -6,6 +6,7 @@ import ssl
 import pytest
 
 from devstack.pulsar.security import Credentials
+from tests.e2e.kubernetes import equal
 
 pytestmark = pytest.mark.nightly
 
@@ -60,10 +61,7 @@ def test_a_broker_takes_up_its_place_and_a_renewed_certificate(
         "annotate", "pod/demo-0", "-n", namespace, "example.com/look=again"
     )  # its kubelet looks at volumes at once
 
-    def renewed():
-        assert shown() == second
-
-    eventually(renewed, 120)
+    eventually(lambda: equal(shown(), second), 120)
     after = broker()
     assert after["metadata"]["uid"] == before
     assert after["status"]["containerStatuses"][0]["restartCount"] == 0

@@ -19,7 +19,7 @@ from devstack.kube.layout import default_layout
 from devstack.kube.local import LocalCluster
 from devstack.kube.node_processes import NodeProcesses, resume
 from tests.e2e.conftest import SOURCE, SYSTEM, devstack
-from tests.e2e.kubernetes import client_pod
+from tests.e2e.kubernetes import client_pod, equal
 
 pytestmark = pytest.mark.slow
 
@@ -84,10 +84,9 @@ def flowing(kubernetes, namespace, pool, binding, eventually):
     def end() -> TrafficTotals:
         kubernetes("exec", "clients", "-n", namespace, "--", "python", "-c", "open('/tmp/stop', 'w').close()")
 
-        def ended():
-            assert kubernetes.get("pod", "clients", namespace)["status"]["phase"] == "Succeeded"
-
-        eventually(ended, 240, every=0.5)
+        eventually(
+            lambda: equal(kubernetes.get("pod", "clients", namespace)["status"]["phase"], "Succeeded"), 240, every=0.5
+        )
         return TrafficTotals(**json.loads(kubernetes("logs", "clients", "-n", namespace).splitlines()[-1]))
 
     return start, end
@@ -127,10 +126,7 @@ def test_messages_flow_without_an_api_server(
         resume(api_server)
     back = time.time()
 
-    def answers():
-        assert operator.run("get", "--raw", "/readyz", timeout=30).returncode == 0
-
-    eventually(answers, 60)
+    eventually(lambda: equal(operator.run("get", "--raw", "/readyz", timeout=30).returncode, 0), 60)
     operator.apply(binding("later", f"persistent://public/default/later-{namespace}"))
     operator.expect("rotb", "later", namespace, {"LookupConfigured": ("True", "Held")}, timeout=120)
     taken_up = time.time() - back

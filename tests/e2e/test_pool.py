@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.e2e.kubernetes import equal
+
 CHILDREN = "serviceaccount,configmap,service,statefulset,pods"
 POOL_LABEL = "pulsar-readonly.io/pool=demo"
 
@@ -76,10 +78,7 @@ def test_kubectl_scale(operator, writer, namespace, pool, eventually):
     assert f'"selector":"{POOL_LABEL}"' in scale
     operator("scale", "robp/demo", "--replicas=0", "-n", namespace)
 
-    def gone():
-        assert operator.list("pods", namespace, POOL_LABEL) == []
-
-    eventually(gone, 60)
+    eventually(lambda: equal(operator.list("pods", namespace, POOL_LABEL), []), 60)
     operator.expect("robp", "demo", namespace, {"Ready": ("True", "ScaledToZero")})
 
 

@@ -18,7 +18,7 @@ from longtests.scale.control_plane import ScaleError, control_plane
 from longtests.scale.installing import install
 from longtests.scale.objects import API
 from longtests.scale.operator_process import LOOKS, operator
-from tests.e2e.kubernetes import eventually
+from tests.e2e.kubernetes import equal, eventually
 
 pytestmark = pytest.mark.nightly
 
@@ -116,10 +116,7 @@ class Team:
         return body["metadata"]["generation"], given, self.get("pods", "demo-0")["metadata"]["uid"]
 
     def wait_for(self, kind, *expected):
-        def shown():
-            assert self.condition(kind) == expected
-
-        until(shown)
+        until(lambda: equal(self.condition(kind), expected))
 
 
 @pytest.fixture
@@ -130,10 +127,7 @@ def team(plane):
 def repaired(read, wanted):
     """Waits until a value is what it should be."""
 
-    def as_it_was():
-        assert read() == wanted
-
-    until(as_it_was)
+    until(lambda: equal(read(), wanted))
 
 
 def edit_annotation(team):
@@ -325,10 +319,7 @@ def test_max_unavailable_then_on_delete_and_nothing_is_requested_at_rest(team, s
         return {one: count for one, count in found.items() if one.split()[0] not in AT_REST and "leases" not in one}
 
     def wait_for_rest():
-        def rests():
-            assert requests(audit.now() - dt.timedelta(seconds=5)) == {}
-
-        until(rests)
+        until(lambda: equal(requests(audit.now() - dt.timedelta(seconds=5)), {}))
 
     def rest():
         wait_for_rest()
@@ -354,10 +345,7 @@ def test_max_unavailable_then_on_delete_and_nothing_is_requested_at_rest(team, s
         assert rest() == {}
         team.spec(updateStrategy={"type": "OnDelete", "maxUnavailable": None})
 
-        def taken():
-            assert team.get("statefulsets")["spec"]["updateStrategy"] == {"type": "OnDelete"}
-
-        until(taken)
+        until(lambda: equal(team.get("statefulsets")["spec"]["updateStrategy"], {"type": "OnDelete"}))
         team.wait_for("Ready", "False", "BrokersNotReady")
         assert rest() == {}
         measured(f"requests of the operator in 2 x {REST_SECONDS:g} s, but for lists, watches and its Lease: 0")

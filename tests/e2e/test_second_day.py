@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.kubernetes import Kubernetes
+from tests.e2e.kubernetes import Kubernetes, equal
 
 EMPTY = {"Ready": ("True", "ScaledToZero")}
 SETTLED = {"Ready": ("True", "BrokersReady"), "Progressing": ("False", "Settled")}
@@ -23,10 +23,6 @@ def uids(kubernetes: Kubernetes, namespace: str) -> dict[str, str]:
 def brokers(kubernetes: Kubernetes, namespace: str) -> dict[str, dict[str, Any]]:
     """The pods by name."""
     return {one["metadata"]["name"]: one for one in kubernetes.list("pods", namespace, POOL_LABEL)}
-
-
-def _is(found: object, expected: object) -> None:
-    assert found == expected
 
 
 def test_a_new_pool_adopts_what_an_orphaned_one_left_and_nothing_of_others(operator, namespace, pool, eventually):
@@ -82,7 +78,7 @@ def test_objects_that_were_deleted_and_restored_with_older_versions_are_followed
     operator.expect("robp", "demo", namespace, EMPTY)
     backup = operator.get("robp", "demo", namespace)
     operator("delete", "robp/demo", "-n", namespace)
-    eventually(lambda: _is(uids(operator, namespace), {}), 60)
+    eventually(lambda: equal(uids(operator, namespace), {}), 60)
     for field in ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields"):
         backup["metadata"].pop(field, None)
     backup.pop("status")

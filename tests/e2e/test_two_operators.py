@@ -7,7 +7,7 @@ import pytest
 
 from tests.e2e.conftest import SYSTEM
 from tests.e2e.install import CHART, VALUES, helm
-from tests.e2e.kubernetes import Kubernetes, eventually
+from tests.e2e.kubernetes import Kubernetes, equal, eventually
 
 pytestmark = pytest.mark.nightly
 
@@ -26,10 +26,7 @@ def scale(kubernetes: Kubernetes, operator: tuple[str, str], replicas: int) -> N
     kubernetes("scale", f"deployment/{name}", "-n", namespace, f"--replicas={replicas}")
     kubernetes("rollout", "status", f"deployment/{name}", "-n", namespace, "--timeout=180s", timeout=200)
 
-    def ended() -> None:
-        assert len(kubernetes.list("pods", namespace, OPERATORS)) == replicas
-
-    eventually(ended, 60)
+    eventually(lambda: equal(len(kubernetes.list("pods", namespace, OPERATORS)), replicas), 60)
 
 
 @contextlib.contextmanager

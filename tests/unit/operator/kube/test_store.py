@@ -24,6 +24,16 @@ def changed(body, version, **spec):
     return body
 
 
+def test_objects_are_found_by_name_and_by_pool(store, pool_body, binding_body):
+    assert store.put(POOL, pool_body()) == {DEMO}
+    assert store.put(BINDING, binding_body("b")) == {DEMO}
+    assert store.put(BINDING, binding_body("a")) == {DEMO}
+    assert [body["metadata"]["name"] for body in store.of_pool(BINDING, DEMO)] == ["a", "b"]
+    assert store.get(POOL, "team", "demo")["metadata"]["uid"] == "uid-of-demo"
+    assert store.get(POOL, "elsewhere", "demo") is None
+    assert [body["metadata"]["name"] for body in store.pools()] == ["demo"]
+
+
 def test_the_same_and_older_versions_say_nothing_new(store, pool_body):
     store.put(POOL, changed(pool_body(), 10, replicas=5))
     assert store.put(POOL, changed(pool_body(), 10)) == set()

@@ -99,31 +99,28 @@ def test_a_tool_that_puts_it_back_is_named_and_not_fought(back_to):
     assert reason(world.run(told)) == ""
 
 
-def test_who_asks_for_it_again_after_not_wanting_it_for_a_while_gets_it():
+@pytest.mark.parametrize(
+    ("asks", "lost", "told", "sets"),
+    [
+        (
+            request(),
+            False,
+            "",
+            [200, 200],
+        ),  # by hand, while the pool says Verify, which its status forgets the setting for
+        (applied(request(), 200), True, "Reverted", [200]),  # a ConfigMap that was made anew
+        (applied(request(interval_ms=100), 200), False, "", [200, 100]),  # another interval is another try
+    ],
+)
+def test_what_is_put_back_is_set_again_where_the_status_does_not_say_that_it_was_set(asks, lost, told, sets):
     world = World(value="0")
     world.run(ONE)
-    world.revert("0")  # by hand, while the pool says Verify, which its status forgets the setting for
-    assert reason(world.run(ONE)) == ""
-    assert world.sets() == [200, 200]
-    assert world.intervals() == [200, 200]
-    assert world.record == SettingRecord(200, "0", "uid-demo")
-
-
-def test_a_config_map_that_was_made_anew_is_recognized_by_the_status():
-    world = World(value="0")
-    world.run(ONE)
-    world.record = None
+    world.record = None if lost else world.record
     world.revert("0")
-    assert reason(world.run(agreement(applied(request(), 200)))) == "Reverted"
-    assert world.sets() == [200]
-
-
-def test_another_interval_is_another_try():
-    world = World(value="0")
-    world.run(ONE)
-    world.revert("0")
-    world.run(agreement(applied(request(interval_ms=100), 200)))
-    assert world.sets() == [200, 100]
+    assert reason(world.run(agreement(asks))) == told
+    assert world.sets() == sets
+    assert world.intervals() == [sets[-1]] * 2
+    assert lost or world.record == SettingRecord(sets[-1], "0", "uid-demo")
 
 
 def test_pools_of_other_namespaces_need_consent():
