@@ -16,7 +16,7 @@ from devstack.release.inputs import ReleaseInputs
 from longtests.scale.control_plane import control_plane
 from tests.e2e.conftest import SYSTEM
 from tests.e2e.install import CHART, RELEASE, ROOT, helm
-from tests.e2e.kubernetes import Kubernetes
+from tests.e2e.kubernetes import Kubernetes, eventually
 from tests.shell_blocks.running import Shell, find
 from tests.support.yaml_documents import load_yaml
 
@@ -83,7 +83,8 @@ def definitions(kubernetes: Kubernetes) -> dict[str, dict[str, Any]]:
 def check_definitions(kubernetes: Kubernetes) -> None:
     """What was just installed is served, and explained field by field. test_examples.py applies the examples."""
     kubernetes("wait", "--for=condition=Established", "--timeout=60s", *(f"crd/{name}" for name in NAMED))
-    explained = kubernetes("explain", "robp.spec.explicitLac")
+    # the API server describes a new kind a moment after it has established it
+    explained = eventually(lambda: kubernetes("explain", "robp.spec.explicitLac"))
     assert "bookkeeperExplicitLacIntervalInMills" in explained
     for field in ("interval", "management", "target"):
         assert f"  {field}\t" in explained, explained
