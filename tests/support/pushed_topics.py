@@ -10,14 +10,11 @@ from typing import Final
 
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.bookkeeper.pool import BookiePool
-from readonly_engine.broker.dispatch.counters import Counters
 from readonly_engine.broker.dispatch.latency import LatencySampler
-from readonly_engine.broker.dispatch.make import DispatchSettings, make_consumer_state
+from readonly_engine.broker.dispatch.make import make_consumer_state
 from readonly_engine.broker.dispatch.rate import RateLimit
 from readonly_engine.broker.session.connection import ClientConnection
 from readonly_engine.broker.session.idle import IdleClock
-from readonly_engine.broker.subscription.owner_keeper import OwnerKeeper
-from readonly_engine.broker.subscription.parts import SubscriptionParts
 from readonly_engine.broker.subscription.served_topic import ServedTopic
 from readonly_engine.broker.subscription.subscription import Subscription
 from readonly_engine.broker.tail.budget import TailSettings
@@ -31,7 +28,6 @@ from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.net.half_open import HalfOpenConnections
 from readonly_engine.net.write_coalescer import WriteCoalescer
 from readonly_engine.owner.connection import OwnerConnection
-from readonly_engine.owner.consumer_events import OwnerCursorState
 from readonly_engine.owner.identity import ANONYMOUS
 from readonly_engine.topic.cache import EntryCache
 from readonly_engine.topic.log import TopicLog
@@ -45,6 +41,7 @@ from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandConnected, Comma
 from readonly_engine.wire.varint import encode_varint
 
 from tests.support.ledgers import ledger_list
+from tests.support.subscription_parts import subscription_parts
 from tests.support.waiting import until
 
 SETTINGS: Final = TailSettings("tail")
@@ -204,20 +201,8 @@ class Topic:
         name = str(len(self.served.subscriptions))
         command = CommandSubscribe(topic=str(self.name), subscription=name, consumer_id=consumer_id, durable=False)
         end = self.log.limit or Position(self.ledger_id, -1)
-        parts = SubscriptionParts(
-            view=self.log,
-            subscribe=command,
-            settings=DispatchSettings(),
-            rates=rates,
-            transactions=self.transactions,
-            state=OwnerCursorState(end, end),
-            acked=[],
-            batches=[],
-            keeper=OwnerKeeper(None, self.name, None),  # type: ignore[arg-type]
-            counters=Counters(),
-            fanout=self.served.fanout,
-            guard=self._stage.guard,
-        )
+        given = {"rates": rates, "fanout": self.served.fanout, "guard": self._stage.guard}
+        parts = subscription_parts(self.log, command, self.transactions, end, end, **given)
         made = Subscription(parts, lambda *_: None)
         self.served.subscriptions[name] = made
         made.start()

@@ -5,17 +5,12 @@ from types import SimpleNamespace
 
 import pytest
 from readonly_engine.broker.dispatch.consumer_state import Delivery
-from readonly_engine.broker.dispatch.counters import Counters
 from readonly_engine.broker.dispatch.latency import LatencySampler
-from readonly_engine.broker.dispatch.make import DispatchSettings, make_consumer_state
+from readonly_engine.broker.dispatch.make import make_consumer_state
 from readonly_engine.broker.subscription import delivery
 from readonly_engine.broker.subscription.local_keeper import LocalKeeper
-from readonly_engine.broker.subscription.owner_keeper import OwnerKeeper
-from readonly_engine.broker.subscription.parts import SubscriptionParts
 from readonly_engine.broker.subscription.subscription import Subscription
-from readonly_engine.lease_guard import LeaseGuard
 from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.owner.consumer_events import OwnerCursorState
 from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.position import Position
 from readonly_engine.topic.tail_batch import TailBatch
@@ -24,6 +19,7 @@ from readonly_engine.wire.message_pb2 import MessageMetadata
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 from tests.support.ledgers import chain_of
+from tests.support.subscription_parts import subscription_parts
 from tests.support.waiting import until
 
 TOPIC = parse_topic_name("persistent://public/default/orders")
@@ -81,22 +77,22 @@ class Log(Listeners):
 
 
 def subscription(log, transactions, kind=CommandSubscribe.Exclusive, on_unreadable=None, local=None, latency=None):
-    parts = SubscriptionParts(
-        view=log,
-        subscribe=CommandSubscribe(topic=str(TOPIC), subscription="s", sub_type=kind, durable=True),
-        settings=DispatchSettings(),
-        rates=(),
-        transactions=transactions,
-        state=OwnerCursorState(Position(0, -1), Position(0, 2)),
-        acked=[],
-        batches=[],
-        keeper=OwnerKeeper(None, TOPIC, None) if local is None else LocalKeeper(None, local, kind),
-        counters=Counters(),
-        fanout=None,
-        guard=LeaseGuard(),
-        latency=latency or LatencySampler(),
-    )
+    subscribe = CommandSubscribe(topic=str(TOPIC), subscription="s", sub_type=kind, durable=True)
+    given = {"latency": latency or LatencySampler()}
+    if local is not None:
+        given["keeper"] = LocalKeeper(None, local, kind)
+    parts = subscription_parts(log, subscribe, transactions, Position(0, -1), Position(0, 2), **given)
     return Subscription(parts, on_unreadable)
+
+
+def consumer_of(kind=CommandSubscribe.Exclusive, deliver=lambda *_: None, *, permits, **given):
+    """A consumer with permits, at its owner."""
+    state = make_consumer_state(CommandSubscribe(sub_type=kind), writable=True)
+    state.permits = permits
+    owner_consumer = SimpleNamespace(share_acks=lambda _: None)
+    return SimpleNamespace(
+        dispatch_state=state, lease_valid=True, consumer_id=0, deliver=deliver, owner_consumer=owner_consumer, **given
+    )
 
 
 async def test_an_entry_that_storage_does_not_return_is_reported(monkeypatch):
@@ -108,9 +104,7 @@ async def test_an_entry_that_storage_does_not_return_is_reported(monkeypatch):
     monkeypatch.setattr(delivery, "read_with_retry", never)
     made = subscription(Log(), Transactions(), on_unreadable=lambda *found: reported.append(found) or made.close())
     made.start()
-    state = make_consumer_state(CommandSubscribe(sub_type=CommandSubscribe.Exclusive), writable=True)
-    state.permits = 1
-    made.add(SimpleNamespace(dispatch_state=state, lease_valid=True))
+    made.add(consumer_of(permits=1))
     await until(lambda: bool(reported))
     assert reported == [(made, Position(0, 0), "no bookie has it")]
 
@@ -127,9 +121,7 @@ async def test_a_local_subscription_reads_on_because_no_owner_can_serve_it(monke
     local = SimpleNamespace(serve=lambda _: None, release=lambda _: None)
     made = subscription(Log(), Transactions(), on_unreadable=lambda *found: reported.append(found), local=local)
     made.start()
-    state = make_consumer_state(CommandSubscribe(sub_type=CommandSubscribe.Exclusive), writable=True)
-    state.permits = 1
-    made.add(SimpleNamespace(dispatch_state=state, lease_valid=True))
+    made.add(consumer_of(permits=1))
     await until(lambda: len(attempts) > 3)
     made.close()
     assert set(attempts) == {Position(0, 0)}
@@ -155,16 +147,7 @@ async def test_what_the_owner_does_not_allow_yet_is_delivered_when_it_does_and_a
     transactions.limit = Position(0, 0)
     made = subscription(CachedLog(), transactions, kind)
     made.start()
-    state = make_consumer_state(CommandSubscribe(sub_type=kind), writable=True)
-    state.permits = 10
-    consumer = SimpleNamespace(
-        dispatch_state=state,
-        lease_valid=True,
-        consumer_id=0,
-        deliver=lambda _, count: got.append(count),
-        owner_consumer=SimpleNamespace(share_acks=lambda _: None),
-    )
-    made.add(consumer)
+    made.add(consumer_of(kind, lambda _, count: got.append(count), permits=10))
     assert sum(got) == 1
     assert transactions.waiting == [made.read_more]
     transactions.limit = Position(0, 2)
@@ -181,20 +164,12 @@ async def test_the_owners_metadata_of_entries_is_sent_while_it_is_exposed_to_cli
     log, got = CachedLog(), []
     log.entries = [TopicEntry(Entry(0, n, n - 1, 0, front + one.stored)) for n, one in enumerate(log.entries)]
     made = subscription(log, Transactions(), kind)
-    state = make_consumer_state(CommandSubscribe(sub_type=kind), writable=True)
-    consumer = SimpleNamespace(
-        dispatch_state=state,
-        lease_valid=True,
-        takes_entry_metadata=takes,
-        consumer_id=0,
-        deliver=lambda frames, _: got.append(front in frames),
-        owner_consumer=SimpleNamespace(share_acks=lambda _: None),
-    )
+    consumer = consumer_of(kind, lambda frames, _: got.append(front in frames), permits=0, takes_entry_metadata=takes)
     made.add(consumer)
     for exposed in (None, True, False):
         if exposed is not None:
             made.expose_entry_metadata(exposed=exposed)
-        state.permits = 1
+        consumer.dispatch_state.permits = 1
         made.add_permits(consumer, 1)
     assert got == [False, takes, False]
     made.close()
@@ -212,19 +187,11 @@ async def test_a_delivery_is_a_sample_of_latency_while_one_is_due(kind, latest, 
     latency = LatencySampler(timers.append, lambda: 2.001)
     made = subscription(log, Transactions(), kind, latency=latency)
     made.start()
-    state = make_consumer_state(CommandSubscribe(sub_type=kind), writable=True)
-    state.permits = 1
-    consumer = SimpleNamespace(
-        dispatch_state=state,
-        lease_valid=True,
-        consumer_id=0,
-        deliver=lambda *_: None,
-        owner_consumer=SimpleNamespace(share_acks=lambda _: None),
-    )
+    consumer = consumer_of(kind, permits=1)
     made.add(consumer)
     measured, other = (latency.tail, latency.backlog) if tail else (latency.backlog, latency.tail)
     assert (sum(measured.counts), measured.total) == (1, 2.0)
-    state.permits = 2
+    consumer.dispatch_state.permits = 2
     made.add_permits(consumer, 2)
     assert sum(measured.counts) == 1, "no sample is due"
     assert sum(other.counts) == 0
@@ -235,18 +202,11 @@ async def test_a_delivery_is_a_sample_of_latency_while_one_is_due(kind, latest, 
 async def test_a_redelivery_is_no_sample_of_latency():
     log, latency = CachedLog(), LatencySampler(lambda _: None)
     made = subscription(log, Transactions(), CommandSubscribe.Shared, latency=latency)
-    state = make_consumer_state(CommandSubscribe(sub_type=CommandSubscribe.Shared), writable=True)
-    consumer = SimpleNamespace(
-        dispatch_state=state,
-        lease_valid=True,
-        consumer_id=0,
-        deliver=lambda *_: None,
-        owner_consumer=SimpleNamespace(share_acks=lambda _: None),
-    )
+    consumer = consumer_of(CommandSubscribe.Shared, permits=0)
     made.add(consumer)
-    made._send([Delivery(state, log.entries[0], 1)])
+    made._send([Delivery(consumer.dispatch_state, log.entries[0], 1)])
     assert latency.due
-    made._send([Delivery(state, log.entries[0], 0)])
+    made._send([Delivery(consumer.dispatch_state, log.entries[0], 0)])
     assert not latency.due
     assert sum(latency.backlog.counts) == 1
     made.close()

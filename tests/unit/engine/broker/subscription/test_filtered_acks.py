@@ -5,14 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 from readonly_engine.broker.consumer.served import ServedConsumer
-from readonly_engine.broker.dispatch.counters import Counters
-from readonly_engine.broker.dispatch.make import DispatchSettings, make_consumer_state
-from readonly_engine.broker.subscription.owner_keeper import OwnerKeeper
-from readonly_engine.broker.subscription.parts import SubscriptionParts
+from readonly_engine.broker.dispatch.make import make_consumer_state
 from readonly_engine.broker.subscription.subscription import Subscription
-from readonly_engine.lease_guard import LeaseGuard
 from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.owner.consumer_events import OwnerCursorState
 from readonly_engine.owner.grouped_acks import GroupedAckSender
 from readonly_engine.owner.lease import OwnerLease
 from readonly_engine.topic.entries import TopicEntry
@@ -20,9 +15,9 @@ from readonly_engine.topic.position import Position
 from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.message_pb2 import MarkerType, MessageMetadata
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck, CommandAckResponse, CommandSubscribe
-from readonly_engine.wire.subscribe_info import SubscribeInfo
 
 from tests.support.ledgers import chain_of
+from tests.support.subscription_parts import subscription_parts
 from tests.support.waiting import until
 
 TOPIC = parse_topic_name("persistent://public/default/orders")
@@ -110,21 +105,7 @@ def subscription(subscribe: CommandSubscribe) -> Subscription:
     transactions = SimpleNamespace(
         call_on_move=lambda _: None, forget=lambda _: None, allows=lambda _: True, permitted=lambda entries: entries
     )
-    state = OwnerCursorState(Position(0, -1), Position(0, 2))
-    parts = SubscriptionParts(
-        view=Log(),
-        subscribe=subscribe,
-        settings=DispatchSettings(),
-        rates=(),
-        transactions=transactions,
-        state=state,
-        acked=[],
-        batches=[],
-        keeper=OwnerKeeper(None, TOPIC, SubscribeInfo.of(subscribe)),
-        counters=Counters(),
-        fanout=None,
-        guard=LeaseGuard(),
-    )
+    parts = subscription_parts(Log(), subscribe, transactions, Position(0, -1), Position(0, 2))
     made = Subscription(parts, lambda *_: None)
     made.start()
     return made

@@ -5,16 +5,11 @@ from contextlib import asynccontextmanager, closing
 from types import SimpleNamespace
 
 import pytest
-from readonly_engine.broker.dispatch.counters import Counters
-from readonly_engine.broker.dispatch.make import DispatchSettings, make_consumer_state
+from readonly_engine.broker.dispatch.make import make_consumer_state
 from readonly_engine.broker.fanout.tail_fanout import TailFanout
-from readonly_engine.broker.subscription.owner_keeper import OwnerKeeper
-from readonly_engine.broker.subscription.parts import SubscriptionParts
 from readonly_engine.broker.subscription.subscription import Subscription
-from readonly_engine.lease_guard import LeaseGuard
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.net.direct_writer import NO_DESCRIPTOR
-from readonly_engine.owner.consumer_events import OwnerCursorState
 from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.position import Position
 from readonly_engine.topic.tail_notifier import TailNotifier
@@ -24,6 +19,7 @@ from readonly_engine.wire.message_pb2 import MessageMetadata
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 from tests.support.ledgers import chain_of
+from tests.support.subscription_parts import subscription_parts
 from tests.support.waiting import until
 
 TOPIC = parse_topic_name("persistent://public/default/orders")
@@ -100,20 +96,8 @@ class Scene:
 
     def subscription(self, number):
         command = CommandSubscribe(topic=str(TOPIC), subscription=str(number), durable=True)
-        parts = SubscriptionParts(
-            view=self.log,
-            subscribe=command,
-            settings=DispatchSettings(),
-            rates=(),
-            transactions=self.transactions,
-            state=OwnerCursorState(Position(0, -1), Position(0, -1)),
-            acked=[],
-            batches=[],
-            keeper=OwnerKeeper(None, TOPIC, None),
-            counters=Counters(),
-            fanout=self.fanout,
-            guard=LeaseGuard(),
-        )
+        begin = Position(0, -1)
+        parts = subscription_parts(self.log, command, self.transactions, begin, begin, fanout=self.fanout)
         made = Subscription(parts, None)
         made.start()
         state = make_consumer_state(command, writable=True)
