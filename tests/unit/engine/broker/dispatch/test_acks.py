@@ -11,7 +11,7 @@ from readonly_engine.broker.dispatch.multiple import DEFAULT_LIMITS, UnackedLimi
 from readonly_engine.broker.dispatch.shared import SharedDispatcher
 from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
 from readonly_engine.topic.position import EARLIEST, Position
-from readonly_engine.wire.bit_set import MAX_ACK_SET_WORDS, bits_of, words_of
+from readonly_engine.wire.bit_set import MAX_ACK_SET_WORDS, words_of
 from readonly_engine.wire.pulsar_pb2 import CommandAck, CommandSubscribe
 
 SHARED, EXCLUSIVE = CommandSubscribe.Shared, CommandSubscribe.Exclusive
@@ -147,14 +147,6 @@ def test_the_owners_stored_parts_are_taken(topic):
     assert cursor.unacked_bits(second) == 0b110
     cursor.load_batches([(second, 0b011)])
     assert cursor.unacked_bits(second) == 0b010
-
-
-@given(st.integers(0, (1 << 200) - 1))
-def test_bits_and_words(bits):
-    words = words_of(bits)
-    assert all(-(1 << 63) <= word < 1 << 63 for word in words)
-    assert bits_of(words) == bits
-    assert not words or words[-1]
 
 
 @given(st.lists(st.lists(st.integers(0, 29), min_size=1, max_size=12, unique=True), max_size=12), st.booleans())

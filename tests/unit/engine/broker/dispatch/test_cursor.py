@@ -4,19 +4,6 @@ from readonly_engine.broker.dispatch.cursor import CursorReplica
 from readonly_engine.topic.position import EARLIEST, Position
 
 
-def test_what_the_owner_has_acked_since_it_said_where_the_cursor_stands_is_taken(topic):
-    for _ in range(6):
-        topic.write()
-    cursor = CursorReplica(topic.chain, Position(1, 1))
-    cursor.load_acked_ranges([(EARLIEST, Position(1, 3)), (Position(1, 4), Position(1, 5))])
-    assert cursor.mark_delete == (1, 3)
-    assert cursor.first_unacked() == (1, 4)
-    assert cursor.has_acked_ranges
-    assert cursor.acked_ranges == 1
-    cursor.load_acked_ranges([(EARLIEST, Position(1, 2))])
-    assert cursor.mark_delete == (1, 3), "an older answer"
-
-
 def test_batches_that_the_owner_has_as_acked_are_acked_in_part_no_more(topic):
     for _ in range(6):
         topic.write(4)

@@ -1,4 +1,4 @@
-"""The dispatchers against naive models, over every interleaving that hypothesis thinks of."""
+"""The dispatchers against naive models, over every interleaving that hypothesis thinks of, and scenes that these leave open."""
 
 import pytest
 from hypothesis import settings
@@ -342,19 +342,14 @@ def test_every_interleaving(make_topic, machine):
     )
 
 
-# Single scenes that the models leave open.
-
-
-def read_more(topic, dispatcher, count=100):
-    """Deliver until nothing moves: (name of the receiver, entry, redelivery count)."""
+def read_more(topic, dispatcher, now=NOW):
+    """Deliver until nothing moves: (name of the receiver, entry)."""
     found = []
-    while (want := dispatcher.next_read(NOW)) is not None:
-        entries = topic.read(want[0], min(count, want[1]))
+    while (want := dispatcher.next_read(now)) is not None:
+        entries = topic.read(*want)
         if not entries:
             break
-        found += [
-            (d.consumer, d.entry.position.entry_id, d.redelivery_count) for d in dispatcher.dispatch(entries, NOW)
-        ]
+        found += [(d.consumer.name, d.entry.position.entry_id) for d in dispatcher.dispatch(entries, now)]
     return found
 
 
@@ -366,54 +361,32 @@ def shared(topic):
 def test_entries_go_round_in_batches_of_twenty(topic, shared):
     for _ in range(90):
         topic.write()
-    consumers = [ConsumerState(permits=1000) for _ in range(3)]
-    for receiver in consumers:
-        shared.add(receiver)
-    got = [consumers.index(receiver) for receiver, _, _ in read_more(topic, shared)]
-    assert got == [0] * 20 + [1] * 20 + [2] * 20 + [0] * 20 + [1] * 10
+    for name in "abc":
+        shared.add(ConsumerState(permits=1000, name=name))
+    assert "".join(name for name, _ in read_more(topic, shared)) == "a" * 20 + "b" * 20 + "c" * 20 + "a" * 20 + "b" * 10
 
 
-def test_what_is_delivered_again_comes_before_what_is_new_and_counts(topic, shared):
+def test_what_is_delivered_again_comes_before_what_is_new(topic, shared):
     for _ in range(4):
         topic.write()
-    receiver, other = ConsumerState(permits=3), ConsumerState()
-    shared.add(receiver)
+    one, other = ConsumerState(name="one", permits=3), ConsumerState(name="other")
+    shared.add(one)
     shared.add(other)
-    assert [entry for _, entry, _ in read_more(topic, shared)] == [0, 1, 2]
-    shared.redeliver(receiver, [Position(1, 2), Position(1, 0), Position(1, 0)])
+    assert read_more(topic, shared) == [("one", 0), ("one", 1), ("one", 2)]
+    shared.redeliver(one, [Position(1, 2), Position(1, 0), Position(1, 0)])
     other.permits = 10
-    assert read_more(topic, shared) == [(other, 0, 1), (other, 2, 1), (other, 3, 0)]
-    shared.remove(other)
-    receiver.permits = 10
-    assert read_more(topic, shared) == [(receiver, 0, 1), (receiver, 2, 1), (receiver, 3, 0)], (
-        "it left: that does not count"
-    )
-
-
-def test_nobody_is_active_in_failover_until_the_owner_says_so(topic):
-    topic.write()
-    dispatcher = SingleActiveDispatcher(topic.chain, CursorReplica(topic.chain, EARLIEST), elected=True)
-    one, two = ConsumerState(permits=10), ConsumerState(permits=10)
-    dispatcher.add(one)
-    dispatcher.add(two)
-    assert dispatcher.next_read(NOW) is None
-    dispatcher.activate(two)
-    assert read_more(topic, dispatcher) == [(two, 0, 0)]
-    dispatcher.activate(two)
-    assert read_more(topic, dispatcher) == [], "told again, it does not start over"
-    dispatcher.activate(one)
-    assert read_more(topic, dispatcher) == [(one, 0, 0)]
+    assert read_more(topic, shared) == [("other", 0), ("other", 2), ("other", 3)]
 
 
 def test_a_consumer_whose_connection_is_full_waits(topic):
     topic.write()
     dispatcher = SingleActiveDispatcher(topic.chain, CursorReplica(topic.chain, EARLIEST), elected=False)
-    receiver = ConsumerState(permits=10, writable=False)
+    receiver = ConsumerState(name="one", permits=10, writable=False)
     dispatcher.add(receiver)
     assert dispatcher.next_read(NOW) is None
     assert dispatcher.dispatch(topic.read(Position(1, 0), 1), NOW) == []
     receiver.writable = True
-    assert read_more(topic, dispatcher) == [(receiver, 0, 0)]
+    assert read_more(topic, dispatcher) == [("one", 0)]
 
 
 def test_outstanding_is_what_was_delivered_and_not_acked(topic, shared):
@@ -455,3 +428,60 @@ def test_limits_that_change_count_for_entries_that_are_pending_too(topic, make, 
     assert len(read_more(topic, dispatcher)) == more
     dispatcher.follow(UnackedLimits(0, 0), delayed=True)
     assert len(read_more(topic, dispatcher)) == 20 - more
+
+
+def test_a_message_in_chunks_goes_to_one_consumer_also_when_that_has_to_wait(topic, shared):
+    one, two = ConsumerState(name="one", permits=1), ConsumerState(name="two", permits=100)
+    shared.add(one)
+    shared.add(two)
+    for index in range(3):
+        topic.write(chunk=("large", index, 3))
+        topic.write()
+    assert read_more(topic, shared) == [("one", 0), ("two", 1), ("two", 3), ("two", 5)]
+    one.permits = 1
+    assert read_more(topic, shared) == [("one", 2)]
+    one.permits = 10
+    assert read_more(topic, shared) == [("one", 4)]
+
+
+def test_chunks_of_a_consumer_that_leaves_go_to_another_together(topic, shared):
+    one, two = ConsumerState(name="one", permits=1), ConsumerState(name="two", permits=100)
+    shared.add(one)
+    for index in range(3):
+        topic.write(chunk=("large", index, 3))
+    assert read_more(topic, shared) == [("one", 0)]
+    shared.add(two)
+    assert read_more(topic, shared) == []
+    shared.remove(one)
+    assert read_more(topic, shared) == [("two", 0), ("two", 1), ("two", 2)]
+
+
+def test_what_is_due_while_nobody_has_permits_comes_later_and_does_not_keep_the_broker_awake(topic, shared):
+    receiver = ConsumerState(name="one", permits=1)
+    shared.add(receiver)
+    topic.write(deliver_at=NOW + 1000)
+    assert read_more(topic, shared) == []
+    receiver.permits = 0
+    assert read_more(topic, shared, NOW + 2000) == []
+    assert shared.next_timer() is None
+    receiver.permits = 1
+    assert read_more(topic, shared, NOW + 2000) == [("one", 0)]
+
+
+def test_a_delayed_message_that_is_acked_meanwhile_does_not_come(topic, shared):
+    shared.add(ConsumerState(name="one", permits=100))
+    topic.write(deliver_at=NOW + 1000)
+    read_more(topic, shared)
+    shared._cursor.ack(Position(1, 0))
+    assert read_more(topic, shared, NOW + 1000) == []
+
+
+def test_the_first_consumer_after_a_while_starts_over_also_with_what_is_delayed(topic, shared):
+    one = ConsumerState(name="one", permits=100)
+    shared.add(one)
+    topic.write(deliver_at=NOW + 1000)
+    topic.write()
+    assert read_more(topic, shared) == [("one", 1)]
+    shared.remove(one)
+    shared.add(ConsumerState(name="two", permits=100))
+    assert read_more(topic, shared, NOW + 1000) == [("two", 0), ("two", 1)]

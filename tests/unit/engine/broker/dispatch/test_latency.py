@@ -21,54 +21,28 @@ class Entry:
         return self._published
 
 
-class Timer:
-    """Runs what was scheduled when a test says so."""
-
-    def __init__(self):
-        self.calls = []
-
-    def __call__(self, call):
-        self.calls.append(call)
-
-    def expire(self):
-        (call,) = self.calls
-        self.calls.clear()
-        call()
+@pytest.fixture
+def timers():
+    return []
 
 
 @pytest.fixture
-def timer():
-    return Timer()
+def sampler(timers):
+    return LatencySampler(timers.append, lambda: NOW_S)
 
 
-@pytest.fixture
-def sampler(timer):
-    return LatencySampler(timer, lambda: NOW_S)
+@pytest.mark.parametrize(
+    ("after_ms", "sampled"), [(1, True), (5, True), (6, False), (60_000, False), (2**64 - 1 - NOW_MS, False)]
+)
+def test_a_later_time_is_no_latency_within_the_error_of_clocks_and_skew_beyond_it(sampler, after_ms, sampled):
+    sampler.observe(Entry(NOW_MS + after_ms), tail=True)
+    assert (sampler.tail.counts[0], sum(sampler.tail.counts), sampler.tail.total) == (sampled, sampled, 0)
+    assert sampler.skewed == (not sampled)
 
 
-def test_a_sample_is_due_again_after_the_interval_only(sampler, timer):
-    assert sampler.due
-    sampler.observe(Entry(NOW_MS - 20), tail=True)
-    assert not sampler.due
-    timer.expire()
-    assert sampler.due
-
-
-@pytest.mark.parametrize("published", [NOW_MS + 1, NOW_MS + 5])
-def test_a_time_within_the_error_of_clocks_counts_as_no_latency(sampler, published):
-    sampler.observe(Entry(published), tail=True)
-    assert (sampler.tail.counts[0], sampler.tail.total, sampler.skewed) == (1, 0, 0)
-
-
-@pytest.mark.parametrize("published", [NOW_MS + 6, NOW_MS + 60_000, 2**64 - 1])
-def test_a_later_time_is_skew_and_makes_the_latency_look_no_better(sampler, published):
-    sampler.observe(Entry(published), tail=True)
-    assert (sum(sampler.tail.counts), sampler.tail.total, sampler.skewed) == (0, 0, 1)
-
-
-def test_a_wrong_time_does_not_outweigh_all_other_samples(sampler, timer):
+def test_a_wrong_time_does_not_outweigh_all_other_samples(sampler, timers):
     sampler.observe(Entry(1), tail=True)
-    timer.expire()
+    timers.pop()()
     sampler.observe(Entry(NOW_MS - 86_400_000), tail=False)
     assert sampler.tail.total == sampler.backlog.total == MAX_SUMMED_S == 86_400
     assert sampler.tail.counts[-1] == 1

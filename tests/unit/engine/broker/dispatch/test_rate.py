@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine.broker.dispatch.rate import RateLimit
-from readonly_engine.config.limits import UNLIMITED, DispatchRate
+from readonly_engine.config.limits import DispatchRate
 
 
 @given(
@@ -38,9 +38,3 @@ def test_bytes_count_too_and_one_large_message_is_paid_for_afterwards():
     limit.consume(1, 5000)
     assert limit.delay(0.0) == pytest.approx(4.001)
     assert limit.delay(4.5) == 0
-
-
-def test_no_limit_is_false():
-    assert not UNLIMITED
-    assert DispatchRate(messages=1)
-    assert DispatchRate(bytes=1)

@@ -230,45 +230,12 @@ def test_a_batch_for_all_is_one_sample_of_latency_while_one_is_due(scene):
     assert len(scene.timers) == 1
 
 
-def test_a_batch_that_nobody_gets_is_no_sample_of_latency(scene):
-    one = scene.subscriber(permits=1)
-    scene.tail.tell(1)
-    assert one.member is not None
-    scene.latency.due = True
-    scene.tail.tell(1)
-    assert one.member is None
-    assert sum(scene.latency.tail.counts) == 0
-
-
 def test_what_waits_for_the_end_of_the_turn_goes_first(scene):
     scene.subscriber()
     scene.tail.tell(1)
     assert scene.log == []
     scene.tail.tell(1)
     assert scene.log == ["turn"]
-
-
-def test_who_joins_late_gets_nothing_twice_and_misses_nothing(scene):
-    early = scene.subscriber()
-    scene.tail.tell(1)
-    late = scene.subscriber()
-    before = len(scene.expected())
-    scene.tail.tell(1)
-    scene.tail.tell(1)
-    assert early.writer.sent() == scene.expected()
-    assert late.writer.sent() == scene.expected()[before:]
-
-
-def test_those_without_permits_look_alone_and_come_back(scene):
-    poor, rich = scene.subscriber(permits=3), scene.subscriber()
-    scene.tail.tell(1)
-    scene.tail.tell(1)
-    scene.tail.tell(2)
-    assert (poor.member, poor.permits, poor.next) == (None, 1, Position(1, 2))
-    assert rich.member is not None
-    scene.tail.tell(1)
-    assert rich.writer.sent() == scene.expected()
-    assert len(poor.writer.sent()) < len(scene.expected())
 
 
 def test_permits_that_come_meanwhile_count(scene):
@@ -298,41 +265,6 @@ def test_a_socket_that_is_full_gets_the_rest_by_its_connection_and_the_others_go
     assert (slow.member, quick.member is None) == (None, False)
 
 
-@pytest.mark.parametrize("special", ["marker", "something else", "owner"])
-def test_whatever_needs_a_look_is_looked_at_alone(scene, special):
-    subscribers = [scene.subscriber(), scene.subscriber()]
-    scene.tail.tell(1)
-    if special == "marker":
-        scene.tail.tell(1, marker=True)
-        assert [one.alone for one in subscribers] == [2, 2]
-    elif special == "owner":
-        scene.owner.limit = scene.tail.last
-        scene.tail.tell(1)
-        assert [one.member for one in subscribers] == [None, None]
-        assert [one.alone for one in subscribers] == [1, 1], "nothing is delivered before the owner allows it"
-        scene.owner.limit = scene.tail.last
-        for one in subscribers:
-            one.read_more()
-        assert [one.alone for one in subscribers] == [2, 2]
-    else:
-        scene.tail.interrupt()
-        assert [one.member for one in subscribers] == [None, None]
-        scene.tail.tell(1)
-        assert [one.alone for one in subscribers] == [2, 2]
-    scene.owner.limit = None
-    scene.tail.tell(1)
-    for one in subscribers:
-        assert one.writer.sent() == scene.expected()
-
-
-def test_nobody_joins_whose_bytes_must_go_through_the_transport(scene):
-    one = scene.subscriber()
-    one.writer.descriptor = NO_DESCRIPTOR
-    scene.tail.tell(1)
-    assert one.member is None
-    assert scene.tail.listening == 1
-
-
 @pytest.mark.parametrize("tls", [False, True])
 def test_consumers_of_one_connection_get_what_is_new_in_one_piece(scene, tls):
     writer = FakeWriter(scene.log, tls=tls)
@@ -358,19 +290,6 @@ def test_consumers_of_one_connection_get_what_is_new_in_one_piece(scene, tls):
     assert len(writer.sent()) == sum(one.bytes for one in (*row, late))
 
 
-def test_one_of_a_row_that_has_no_permits_looks_alone_and_the_others_go_on(scene):
-    poor = scene.subscriber(permits=2)
-    rich = scene.subscriber(consumer_id=1, writer=poor.writer)
-    for _ in range(4):
-        scene.tail.tell(1)
-    assert (poor.member, poor.entries, rich.member is None) == (None, 2, False)
-    poor.leave_fanout()
-    rich.leave_fanout()
-    for one in (poor, rich):
-        scene.tail.unlisten(one.read_more)
-    assert scene.tail.listening == 0
-
-
 def test_what_is_too_much_for_one_piece_goes_to_each_alone(scene, monkeypatch):
     first = scene.subscriber()
     second = scene.subscriber(consumer_id=1, writer=first.writer)
@@ -388,28 +307,11 @@ def test_what_is_too_much_for_one_piece_goes_to_each_alone(scene, monkeypatch):
     assert len(first.writer.sent()) == first.bytes + second.bytes
 
 
-def test_a_row_stays_where_the_socket_takes_no_more(scene):
-    first = scene.subscriber()
-    second = scene.subscriber(consumer_id=1, writer=first.writer)
-    scene.tail.tell(1)
-    first.writer.write_remainder(b"", 0)
-    scene.tail.tell(1)
-    assert (first.alone, second.alone) == (1, 1)
-
-
 def test_after_a_part_of_what_is_new_the_rest_is_asked_for(scene):
     scene.subscriber()
     scene.tail.tell(1)
     scene.tail.tell(1, complete=False)
     assert scene.tail.asked_on == [Position(1, 2)]
-
-
-def test_with_the_last_one_the_topic_is_listened_to_no_more(scene):
-    one = scene.subscriber()
-    scene.tail.tell(1)
-    one.leave_fanout()
-    scene.tail.unlisten(one.read_more)
-    assert scene.tail.listening == 0
 
 
 def by_consumer(data):
