@@ -124,13 +124,3 @@ def test_only_the_last_consumer_may_unsubscribe():
     consumers.remove(1)
     assert not consumers.may_unsubscribe(1)
     assert consumers.may_unsubscribe(2)
-
-
-def test_a_consumer_of_a_subscribe():
-    subscribe = CommandSubscribe(
-        consumer_name="n",
-        priority_level=3,
-        sub_type=KEY_SHARED,
-        key_shared_meta=KeySharedMeta(key_shared_mode=KeySharedMode.STICKY, allow_out_of_order_delivery=True),
-    )
-    assert LocalConsumer.of(5, subscribe) == LocalConsumer(5, "n", 3, KEY_SHARED, (KeySharedMode.STICKY, True))

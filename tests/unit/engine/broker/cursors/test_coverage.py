@@ -56,20 +56,6 @@ def test_the_entries_of_a_range(lower, upper, count):
     assert Ledgers(LEDGERS).count_in([(p(lower), p(upper))]) >= count
 
 
-def test_what_the_topic_has_deleted_makes_no_difference():
-    ledgers = Ledgers(LEDGERS)
-    for one, other in (("-1:-1", "3:-1"), ("1:7", "3:-1"), ("1:7", "-1:-1"), ("-1:-1", "2:9")):
-        assert covers(ledgers, [up_to(p(one))], [up_to(p(other))])
-        assert covers(ledgers, [up_to(p(other))], [up_to(p(one))])
-    assert not covers(ledgers, [up_to(EARLIEST)], [up_to(p("3:0"))])
-
-
-def test_a_topic_without_ledgers():
-    ledgers = Ledgers([])
-    assert ledgers.latest_form(p("3:3")) == p("3:3")
-    assert covers(ledgers, [up_to(p("3:3"))], [up_to(p("3:2"))])
-
-
 POSITIONS = st.sampled_from([EARLIEST, p("3:-1"), p("5:-1"), p("8:-1"), p("9:-1"), *ENTRIES])
 RANGES = st.lists(st.tuples(POSITIONS, POSITIONS).map(lambda pair: (min(pair), max(pair))), max_size=4)
 

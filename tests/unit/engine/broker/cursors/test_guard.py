@@ -21,19 +21,6 @@ def test_a_guard_is_at_the_begin_of_a_ledger(mark_delete: Position, begin: Posit
     assert ledger_begin(mark_delete) == begin
 
 
-def test_a_guard_that_is_past_a_cursor_was_moved_by_the_owner() -> None:
-    guard = Guard()
-    assert not guard.expired(Position(4, 7), None)  # nobody needs anything
-    assert not guard.expired(Position(4, 7), Position(4, 7))
-    assert not guard.expired(Position(4, 7), Position(4, 6)), "where it was, is not known"
-    guard.mark_delete = Position(4, -1)
-    assert guard.expired(Position(4, 7), Position(4, 6))
-    assert not guard.expired(Position(3, 99), Position(3, 9))  # the end of the ledger before
-    assert not guard.expired(Position(4, -1), Position(3, 9))
-    assert not guard.expired(Position(4, 3), Position(4, 3))
-    assert guard.expired(Position(4, 0), Position(4, -1))
-
-
 def test_a_late_move_of_the_pool_is_no_expiry_as_often_as_it_may_be_late() -> None:
     assert not Guard().take_late(Position(1, 0))
     restored = Guard(Position(4, 7))

@@ -248,15 +248,6 @@ async def test_a_late_move_of_a_former_holder_is_undone_and_an_expiry_is_not():
         assert expired == [Position(7, -1)]
 
 
-async def test_what_no_move_of_the_pool_explains_is_an_expiry():
-    admin = Kept(Position(7, -1))
-    with looking(admin) as (_, look, expired):
-        await look()
-        admin.guard = Position(8, 0)
-        await look()
-        assert expired == [Position(8, 0)]
-
-
 @pytest.mark.parametrize("unanswered", [False, True])
 async def test_a_guard_that_was_made_at_the_end_and_not_moved_is_no_expiry(unanswered):
     """An owner that dies in between, or is silent, leaves a new subscription at the end of the topic."""

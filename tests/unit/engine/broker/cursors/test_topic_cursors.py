@@ -84,26 +84,6 @@ def test_acks_are_stored():
     assert state(restored(log + changes)) == {"s": (Position(3, 11), (), (), (), 0)}
 
 
-def test_a_place_is_never_used_twice_with_one_generation():
-    log = []
-    other = TopicCursors(TOPIC)
-    other.create("other", EARLIEST)
-    log += other.take_changes()
-    generations = {1}
-    for _ in range(5):
-        cursors = restored(log)
-        cursor = cursors.create("s", EARLIEST)
-        assert cursor.generation not in generations
-        generations.add(cursor.generation)
-        cursors.reset(cursor, Position(1, 1))
-        generations.add(cursor.generation)
-        log += cursors.take_changes()
-        cursors = restored(log)
-        cursors.delete(cursors.find("s"))
-        log += cursors.take_changes()
-    assert len(generations) == 11
-
-
 def test_a_subscription_that_moved_to_another_page_exists_once(monkeypatch):
     monkeypatch.setattr(topic_cursors, "PAGE", 1)
     cursors = TopicCursors(TOPIC)

@@ -42,11 +42,6 @@ def test_consumers_that_are_not_of_the_pool_are_connected_directly(pools, direct
     assert direct_consumers(stats(*pools), "other", "ours") == []
 
 
-def test_statistics_without_consumers_or_metadata_are_understood():
-    assert direct_consumers({}, "s", "ours") == []
-    assert direct_consumers({"subscriptions": {"s": {"consumers": [{"metadata": None}]}}}, "s", "ours") == ["?"]
-
-
 def test_the_mark_is_put_beside_the_clients_own_metadata_unless_the_owner_would_refuse_so_much():
     subscribe = CommandSubscribe()
     subscribe.metadata.add(key="k", value="v")

@@ -200,6 +200,18 @@ def test_what_a_subscription_is_bound_by_says_what_happens_to_it(full):
     assert not other.detaches(topic, "audit")
 
 
+def broker_of(file, *consumers, bindings=Bindings()):  # noqa: B008 - immutable
+    """A broker with these consumers, which takes its bindings from a file."""
+    made = Broker(None, None, None, None, None, None, None, None, bindings, file)
+    made.connections = {SimpleConnection(list(consumers))}
+    return made
+
+
+class SimpleConnection:
+    def __init__(self, consumers):
+        self.consumers = consumers
+
+
 @pytest.mark.parametrize(
     ("policy", "after", "reason"),
     [
@@ -211,10 +223,9 @@ def test_what_a_subscription_is_bound_by_says_what_happens_to_it(full):
 )
 def test_consumers_of_what_is_bound_no_more_leave_unless_they_may_stay(file, policy, after, reason):
     file.write_text(f"revision: '1'\nbindings: [{{name: a, topics: [orders], lifecyclePolicy: {policy}}}]")
-    broker = Broker(None, None, None, None, None, None, None, None, Bindings(), file)
-    broker._load_bindings()
     consumer = bound_consumer(P + "orders", "s", bound=True)
-    broker.connections = {type("Connection", (), {"consumers": [consumer]})()}
+    broker = broker_of(file, consumer)
+    broker._load_bindings()
     for _ in range(2):  # a later change does not send it away either
         before = broker.bindings
         file.write_text(f"revision: '2'\nbindings: {after}")
@@ -240,8 +251,7 @@ def test_a_change_of_the_keeper_closes_consumers(file, consumer, cursors, closed
     """Also of those that a former binding has let stay."""
     connected = bound_consumer(P + "orders", "s", bound=True, **consumer)
     connected.bound = not stayed
-    broker = Broker(None, None, None, None, None, None, None, None, Bindings(), file)
-    broker.connections = {type("Connection", (), {"consumers": [connected]})()}
+    broker = broker_of(file, connected)
     file.write_text(f"revision: '1'\nbindings: [{{name: a, topics: [orders], cursors: {cursors}}}]")
     broker._load_bindings()
     broker._evict(Bindings())
@@ -267,8 +277,7 @@ def test_a_change_of_dispatch_closes_consumers(file, split, dispatch, alone, fie
     connected.info = SubscribeInfo.of(subscribe)
     connected.owner_consumer = SimpleNamespace(subscribe_command=subscribe)
     connected.subscription = SimpleNamespace(at_owner=True)
-    broker = Broker(None, None, None, None, None, None, None, None, Bindings(), file)
-    broker.connections = {type("Connection", (), {"consumers": [connected]})()}
+    broker = broker_of(file, connected)
     if alone:
         broker.splits.serve_alone(ClaimKey(connected.topic, "s"), 600, "chunks")
     file.write_text(f"revision: '1'\nbindings: [{{name: a, topics: [orders], dispatch: {dispatch}}}]")
@@ -292,9 +301,8 @@ def test_bindings_that_name_different_keepers_are_logged_once(file, caplog):
 
 @pytest.mark.parametrize("via", ["", "pulsar://another:6650"])
 def test_a_consumer_that_was_let_stay_is_not_disturbed_when_its_subscription_is_bound_again(file, via):
-    broker = Broker(None, None, None, None, None, None, None, None, Bindings(), file)
     consumer = bound_consumer(P + "orders", "s", bound=True, via=via)
-    broker.connections = {type("Connection", (), {"consumers": [consumer]})()}
+    broker = broker_of(file, consumer)
     bound = []
     for revision, policy in enumerate(["Detach", None, None, "Drain", None]):
         binding = policy and f"{{name: a, topics: [orders], lifecyclePolicy: {policy}}}"
@@ -306,6 +314,24 @@ def test_a_consumer_that_was_let_stay_is_not_disturbed_when_its_subscription_is_
         bound.append(consumer.bound)
     assert bound[:4] == [True, False, False, True]
     assert consumer.closed_for == "the subscription is not bound to the pool any more"
+
+
+WRONG_FIELDS = [
+    ("topics: ['x*']", "'x*' is not a topic pattern"),
+    ("topics: [], namespaces: [public]", "namespaces must be a list of TENANT/NAMESPACE"),
+    ("topics: [], subscriptions: s", "subscriptions must be a list of names or regular expressions"),
+    ("topics: [], subscriptions: ['s(']", "subscriptions: 's(' is no regular expression: missing )"),
+    (
+        r"topics: [], subscriptions: ['(a|b)-\1']",
+        r"subscriptions: '(a|b)-\\1' is no regular expression: invalid escape",
+    ),
+    ("topics: [], fallback: writer", "fallback must be Reject or Owner, not 'writer'"),
+    ("topics: [], lifecyclePolicy: [Keep]", "lifecyclePolicy must be Drain or Detach, not ['Keep']"),
+    ("topics: [], dispatch: split", "dispatch must be Single or Split, not 'split'"),
+    ("topics: [], placement: Cheaper", "placement must be Always or WhenCheaper, not 'Cheaper'"),
+    ("topics: [], tail: [Auto]", "tail must be Auto or Bookies or Owner, not ['Auto']"),
+    ("topics: [], cursors: local", "cursors must be Owner or Local, not 'local'"),
+]
 
 
 @pytest.mark.parametrize(
@@ -329,51 +355,10 @@ def test_a_consumer_that_was_let_stay_is_not_disturbed_when_its_subscription_is_
         ("revision: '7'\nbindings: [{name: a, topics: x}]", "bindings[0] must have a name and a list of topics"),
         ("revision: '7'\nbindings: [{name: a, topics: [1]}]", "bindings[0] must have a name and a list of topics"),
         ("revision: '7'\nbindings: [{topics: []}]", "bindings[0] must have a name and a list of topics"),
-        (
-            "revision: '7'\nbindings: [{name: a, topics: [], namespaces: [public]}]",
-            "bindings[0]: namespaces must be a list of TENANT/NAMESPACE",
+        *(
+            (f"revision: '7'\nbindings: [{{name: a, {fields}}}]", f"bindings[0]: {says}")
+            for fields, says in WRONG_FIELDS
         ),
-        (
-            "revision: '7'\nbindings: [{name: a, topics: [], subscriptions: s}]",
-            "bindings[0]: subscriptions must be a list of names or regular expressions",
-        ),
-        (
-            "revision: '7'\nbindings: [{name: a, topics: [], subscriptions: ['s(']}]",
-            "bindings[0]: subscriptions: 's(' is no regular expression: missing )",
-        ),
-        (
-            r"{revision: '7', bindings: [{name: a, topics: [], subscriptions: ['(a|b)-\1']}]}",
-            "bindings[0]: subscriptions: '(a|b)-\\\\1' is no regular expression: invalid escape sequence: \\1; it must be in RE2",
-        ),
-        (
-            "revision: '7'\nbindings: [{name: a, topics: [], fallback: writer}]",
-            "bindings[0]: fallback must be Reject or Owner, not 'writer'",
-        ),
-        (
-            "revision: '7'\nbindings: [{name: a, topics: [], lifecyclePolicy: [Keep]}]",
-            "bindings[0]: lifecyclePolicy must be Drain or Detach, not ['Keep']",
-        ),
-        (
-            "revision: '7'\nbindings: [{name: a, topics: [], dispatch: split}]",
-            "bindings[0]: dispatch must be Single or Split, not 'split'",
-        ),
-        (
-            "revision: '7'\nbindings: [{name: a, topics: [], placement: Cheaper}]",
-            "bindings[0]: placement must be Always or WhenCheaper, not 'Cheaper'",
-        ),
-        (
-            "revision: '7'\nbindings: [{name: a, topics: [], tail: auto}]",
-            "bindings[0]: tail must be Auto or Bookies or Owner, not 'auto'",
-        ),
-        (
-            "revision: '7'\nbindings: [{name: a, topics: [], tail: [Auto]}]",
-            "bindings[0]: tail must be Auto or Bookies or Owner, not ['Auto']",
-        ),
-        (
-            "revision: '7'\nbindings: [{name: a, topics: [], cursors: local}]",
-            "bindings[0]: cursors must be Owner or Local, not 'local'",
-        ),
-        ("revision: '7'\nbindings: [{name: a, topics: ['x*']}]", "bindings[0]: 'x*' is not a topic pattern"),
     ],
 )
 def test_a_file_that_cannot_be_used_says_which_part_and_what_would_be_right(file, text, says):
@@ -389,8 +374,7 @@ def test_a_file_that_cannot_be_used_says_which_part_and_what_would_be_right(file
 
 @pytest.fixture
 def broker(file):
-    patterns = Bindings((from_patterns("topics", [P + "always"]),))
-    made = Broker(None, None, None, None, None, None, None, None, patterns, file)
+    made = broker_of(file, bindings=Bindings((from_patterns("topics", [P + "always"]),)))
     made._load_bindings()
     return made
 

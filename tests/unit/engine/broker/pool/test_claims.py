@@ -220,17 +220,6 @@ def test_a_lease_is_counted_from_what_was_sent_and_not_from_its_answer(pool):
     assert a.serves
 
 
-def test_nobody_is_served_after_the_lease_though_no_timer_has_run(pool):
-    a, _ = pool
-    a.request()
-    a.run()
-    a.answered(100.0)
-    a.now = 120.0
-    assert not a.serves
-    assert a.answers[a.request()] is None
-    assert KEY in a.suspended
-
-
 def test_a_session_that_is_known_to_have_ended_suspends_its_claims_at_once(pool):
     a, _ = pool
     a.request()

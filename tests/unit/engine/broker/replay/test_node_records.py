@@ -1,7 +1,5 @@
 """The cursors of a replay as nodes of the metadata store: for the next broker, and by one broker at a time."""
 
-from __future__ import annotations
-
 import pytest
 from readonly_engine.broker.cursors.store import CursorStore, CursorStoreError
 from readonly_engine.broker.replay.node_records import MAX_NODE_BYTES, NodeRecords

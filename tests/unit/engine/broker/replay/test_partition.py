@@ -1,7 +1,5 @@
 """Consumers of a replay: owners authorize them where the cluster does that, and their cursors are made here."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

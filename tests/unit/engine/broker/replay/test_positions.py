@@ -1,7 +1,5 @@
 """Places in a topic of a replay: where subscriptions begin, what seeks reach, and the last message."""
 
-from __future__ import annotations
-
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """The record of a replay: its encoding, its change by several brokers, and its followers."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

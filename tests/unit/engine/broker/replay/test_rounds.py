@@ -1,7 +1,5 @@
 """Jumps of the clock: new cursors for each round, and a loop that one of several brokers continues."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 from readonly_engine.broker.pool.claims import ClaimKey
