@@ -137,6 +137,25 @@ def test_a_consumer_joins_within_a_claim_that_is_still_this_brokers_only(valid, 
     assert paused == ([Pause.LEASE] if suspended else [])
 
 
+class OnePartition:
+    """Local cursors of which this broker has all, and the claims of them."""
+
+    async def key_of(self, topic, _subscription):
+        return ClaimKey(topic, "")
+
+    async def open(self, _key):
+        return "the partition"
+
+    async def place(self, _key):
+        return ""
+
+    async def acquire(self, key):
+        return ClaimHandle(key, 1, "", 7)
+
+    def release(self, _claim):
+        """Forget the claim."""
+
+
 class MarkedScene:
     """A Shared subscription that this broker has claimed, and clients that say who brought them."""
 
@@ -369,23 +388,10 @@ def test_local_cursors_can_be_exported_and_deleted_after_the_owner_has_become_th
             super().__init__(*args)
             made.append(args[-2:])
 
-    async def key_of(topic, subscription):
-        return ClaimKey(topic, "")
-
-    async def opened(key):
-        return "the partition"
-
-    async def place(key):
-        return ""
-
-    async def acquire(key):
-        return ClaimHandle(key, 1, "")
-
     monkeypatch.setattr(admission, "make_consumer", Made)
     broker = Broker(bindings)
     broker.pending_redirects = PendingRedirects()
-    broker.local_cursors = SimpleNamespace(key_of=key_of, open=opened, place=place)
-    broker.claim_store = SimpleNamespace(acquire=acquire, release=lambda _: None)
+    broker.local_cursors = broker.claim_store = OnePartition()
     moves = request_ in {LocalRequest.EXPORT, LocalRequest.EXISTING, LocalRequest.FORCE}
     if moves:
         come(broker, subscribe_of(request_))
@@ -404,23 +410,10 @@ async def test_a_consumer_of_a_replay_has_a_cursor_of_the_replay_and_no_owner_is
         made.append((placement, subscribe.read_compacted, route, partition))
         return Consumer(client, placement, subscribe, claim, route, partition)
 
-    async def key_of(topic, _):
-        return ClaimKey(topic, "")
-
-    async def place(_):
-        return ""
-
-    async def opened(_):
-        return "the partition"
-
-    async def acquire(key):
-        return ClaimHandle(key, 1, "", 7)
-
     monkeypatch.setattr(admission, "make_consumer", make)
     broker.replay = object()
     broker.passthrough = broker.local_names = None
-    broker.local_cursors = SimpleNamespace(key_of=key_of, open=opened, place=place)
-    broker.claim_store = SimpleNamespace(acquire=acquire)
+    broker.local_cursors = broker.claim_store = OnePartition()
     broker.pending_redirects = SimpleNamespace(arrived=lambda _: None)
     client = SimpleNamespace(identity="me", services=broker, closed=False, attached=lambda _: None)
     subscribe = CommandSubscribe(subscription="s", durable=durable, read_compacted=True, topic=str(TOPIC))

@@ -260,13 +260,7 @@ async def test_a_served_consumer_relays_acks_and_events():
     one.ack(ack(2))
     one.on_writable_changed(writable=False)
     one.on_writable_changed(writable=True)
-    assert broker.served.calls[2:] == [
-        "add_permits",
-        "acknowledge",
-        "leave_fanout",
-        "leave_fanout",
-        "read_more",
-    ]
+    assert broker.served.calls[2:] == ["add_permits", "acknowledge", "leave_fanout", "leave_fanout", "read_more"]
     end = BaseCommand(
         type=BaseCommand.REACHED_END_OF_TOPIC, reached_end_of_topic=CommandReachedEndOfTopic(consumer_id=3)
     )
@@ -385,8 +379,8 @@ class Peers(Keeper):
         return True
 
 
-@pytest.mark.parametrize("command", ["request", "ack"])
-async def test_a_command_that_comes_while_the_other_broker_closes_the_consumer_keeps_it_here(monkeypatch, command):
+async def redirected(monkeypatch):
+    """Return a broker, and a consumer that is redirected to another broker, which has not answered its close."""
     broker = Broker()
     one = proxied(broker)
     peer = one.owner_consumer = Peers()
@@ -394,6 +388,12 @@ async def test_a_command_that_comes_while_the_other_broker_closes_the_consumer_k
     one.on_answered()
     one.flow(flow(1000))
     await until(lambda: peer.calls == ["close"])
+    return broker, one, peer
+
+
+@pytest.mark.parametrize("command", ["request", "ack"])
+async def test_a_command_that_comes_while_the_other_broker_closes_the_consumer_keeps_it_here(monkeypatch, command):
+    broker, one, peer = await redirected(monkeypatch)
 
     async def request():
         async with one.requesting():
@@ -420,13 +420,7 @@ async def test_a_command_that_comes_while_the_other_broker_closes_the_consumer_k
 
 
 async def test_a_client_that_leaves_while_the_other_broker_closes_the_consumer_is_not_subscribed_again(monkeypatch):
-    broker = Broker()
-    one = proxied(broker)
-    peer = one.owner_consumer = Peers()
-    monkeypatch.setattr(passed_through, "OwnerConsumer", lambda *_, **__: peer)
-    one.on_answered()
-    one.flow(flow(1000))
-    await until(lambda: peer.calls == ["close"])
+    broker, one, peer = await redirected(monkeypatch)
     one.ack(ack(0))
     leaving = asyncio.create_task(one.detach())
     await asyncio.sleep(0)

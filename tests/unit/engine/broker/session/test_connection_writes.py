@@ -2,26 +2,23 @@
 
 import asyncio
 from contextlib import asynccontextmanager
-from types import SimpleNamespace
 
 import pytest
 import uvloop
 from readonly_engine.broker.session import connection as connection_module
 from readonly_engine.broker.session import transport as transport_module
 from readonly_engine.broker.session.connection import ClientConnection
-from readonly_engine.broker.session.idle import IdleClock
 from readonly_engine.net import frame_slicer as slices
 from readonly_engine.net.direct_writer import NO_DESCRIPTOR
 from readonly_engine.net.half_open import HalfOpenConnections
-from readonly_engine.net.sending import send_many
 from readonly_engine.net.tls import TlsFiles
-from readonly_engine.net.write_coalescer import WriteCoalescer
 from readonly_engine.owner.identity import ANONYMOUS
 from readonly_engine.wire.commands import encode_command
 from readonly_engine.wire.framing import HANDSHAKE_FRAME_BYTES
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandFlow, CommandPing, CommandPong
 
 from devstack.pulsar.security import Credentials
+from tests.support.pushed_topics import Clients
 from tests.support.waiting import until
 
 PING = encode_command(BaseCommand(type=BaseCommand.PING, ping=CommandPing()))
@@ -46,28 +43,6 @@ async def left(reader):
     return got, False
 
 
-class Limits:
-    def connect(self, _address):
-        return ""
-
-    def disconnect(self, _address):
-        pass
-
-
-def broker():
-    nothing = SimpleNamespace(add=lambda _: None, discard=lambda _: None)
-    return SimpleNamespace(
-        write_coalescer=WriteCoalescer(),
-        connections=set(),
-        keep_alive=nothing,
-        half_open=HalfOpenConnections(),
-        idle=IdleClock(0.0),
-        limits=Limits(),
-        slow_clients=0,
-        under_memory_pressure=False,
-    )
-
-
 @pytest.fixture(params=[uvloop.new_event_loop, asyncio.new_event_loop], ids=["uvloop", "asyncio"], autouse=True)
 def loop_factory(request):
     return request.param
@@ -79,7 +54,7 @@ async def connected():
     made = []
 
     def connection():
-        made.append(ClientConnection(broker()))
+        made.append(ClientConnection(Clients()))
         return made[-1]
 
     server = await asyncio.get_running_loop().create_server(connection, "127.0.0.1", 0)
@@ -117,15 +92,6 @@ async def test_what_the_socket_does_not_take_follows_in_order_and_then_it_goes_p
     assert await reader.readexactly(4) == b"next"
 
 
-async def test_what_is_left_of_bytes_that_went_to_many_follows_too(link):
-    connection, reader, _ = link
-    data = b"".join(map(frame, range(FRAMES)))
-    ((_, taken),) = send_many([connection.descriptor], data)
-    connection.write_remainder(data, taken)
-    connection.send(b"next")
-    assert await reader.readexactly(len(data) + 4) == data + b"next"
-
-
 async def test_nothing_is_written_past_the_transport_of_a_client_that_has_gone(link):
     connection, _, writer = link
     writer.close()
@@ -158,7 +124,7 @@ def tls(tmp_path_factory):
 async def test_neither_does_tls_wait_for_a_client_that_does_not_read(tls, monkeypatch, end):
     monkeypatch.setattr(transport_module, "CLOSE_TIMEOUT_S", 0.1)
     server_context, client_context = tls
-    ours = broker()
+    ours = Clients()
     server = await asyncio.get_running_loop().create_server(
         lambda: ClientConnection(ours), "127.0.0.1", 0, ssl=server_context
     )
@@ -179,16 +145,6 @@ async def test_neither_does_tls_wait_for_a_client_that_does_not_read(tls, monkey
     assert got < FRAMES * FRAME_BYTES
     writer.close()
     server.close()
-
-
-async def test_closing_does_not_wait_for_a_client_that_does_not_read(monkeypatch, link):
-    monkeypatch.setattr(transport_module, "CLOSE_TIMEOUT_S", 0.1)
-    connection, reader, _ = link
-    for number in range(FRAMES):
-        connection.send(frame(number))
-    connection.close()
-    await until(lambda: connection not in connection.services.connections)
-    assert (await left(reader))[1]
 
 
 async def test_of_an_aborted_connection_not_even_what_the_kernel_holds_is_sent(link):
@@ -279,18 +235,6 @@ async def test_an_expelled_client_that_has_read_all_before_hears_why(link):
     connection.send(b"not yet sent")
     connection.disconnect(b"why")
     assert await left(reader) == (3, False)
-
-
-async def test_an_expelled_client_that_has_read_nothing_is_reset(link):
-    connection, reader, _ = link
-    connection.on_authenticated(ANONYMOUS, 0)
-    for number in range(FRAMES):
-        connection.send(frame(number))
-    assert connection.buffered
-    connection.disconnect(b"why")
-    got, reset = await left(reader)
-    assert reset
-    assert got < FRAMES * FRAME_BYTES // 2
 
 
 async def test_an_expelled_client_is_reset_while_the_kernel_holds_something(link):

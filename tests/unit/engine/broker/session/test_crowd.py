@@ -1,4 +1,4 @@
-"""A client that creates very many consumers at once: some are being admitted, the others wait."""
+"""A client that creates very many consumers at once: some are being admitted, the others wait. When it last needed the broker."""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from readonly_engine.broker.session import client_consumers as client_consumers_module
+from readonly_engine.broker.session import connection as connection_module
 from readonly_engine.broker.session.bounds import MAX_CONCURRENT_SUBSCRIBES
 from readonly_engine.broker.session.connection import ClientConnection
 from readonly_engine.broker.session.idle import IdleClock
@@ -13,7 +14,13 @@ from readonly_engine.broker.session.subscribe_refusals import SubscribeRefusals
 from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.wire.commands import body_of, decode_command, encode_command
 from readonly_engine.wire.framing import FrameSplitter
-from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandCloseConsumer, CommandSubscribe, CommandSuccess
+from readonly_engine.wire.pulsar_pb2 import (
+    BaseCommand,
+    CommandCloseConsumer,
+    CommandPong,
+    CommandSubscribe,
+    CommandSuccess,
+)
 
 
 class SubscribingClient:
@@ -86,18 +93,6 @@ async def client(monkeypatch):
         await settle()
 
 
-async def test_all_come_in_and_only_some_at_once(client):
-    count = 3 * MAX_CONCURRENT_SUBSCRIBES + 7
-    client.subscribes(range(count))
-    await settle()
-    assert list(client.admissions) == list(range(MAX_CONCURRENT_SUBSCRIBES))
-    for number in range(count):
-        client.admissions[number].set_result(None)
-        await settle()
-        assert len(client.admissions) == min(count, MAX_CONCURRENT_SUBSCRIBES + number + 1)
-    assert client.answers == [("SUCCESS", number) for number in range(count)]
-
-
 async def test_a_client_may_have_more_while_few_arrive_in_all(monkeypatch, client):
     most = MAX_CONCURRENT_SUBSCRIBES + 50
     monkeypatch.setattr(client_consumers_module, "MAX_BROKER_SUBSCRIBES", most)
@@ -156,3 +151,52 @@ async def test_an_address_that_refused_a_connection_is_noted(client):
     await settle()
     assert noted == ["pulsar://pool-1:6650"]
     assert client.answers == [("ERROR", 0), ("ERROR", 1)]
+
+
+def test_idle_time_starts_with_the_last_need():
+    idle = IdleClock(10.0)
+    assert idle.seconds(15.0, in_use=False) == 5
+    idle.needed(20.0)
+    assert idle.seconds(21.0, in_use=False) == 1
+    assert idle.seconds(30.0, in_use=True) == 0
+    assert idle.seconds(37.0, in_use=False) == 7
+
+
+async def test_requests_and_consumers_need_the_broker_and_keep_alives_do_not(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(connection_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    client = SubscribingClient(monkeypatch)
+    connection, idle = client.connection, client.broker.idle
+
+    def seconds():
+        return idle.seconds(now[0], in_use=connection.in_use)
+
+    assert seconds() == 100
+    connection.data_received(encode_command(BaseCommand(type=BaseCommand.PONG, pong=CommandPong())))
+    assert (seconds(), connection.in_use) == (100, False)
+    client.subscribes([1])
+    await asyncio.sleep(0)
+    assert (seconds(), connection.in_use) == (0, True)
+    client.admissions[1].set_result(None)
+    await asyncio.gather(*client.tasks)
+    now[0] = 200.0
+    assert (seconds(), connection.in_use) == (0, True)
+    now[0] = 300.0
+    client.closes(1, 2)
+    await asyncio.gather(*client.tasks)
+    await asyncio.sleep(0)
+    now[0] = 305.0
+    assert (seconds(), connection.in_use) == (5, False)
+
+
+async def test_a_client_that_is_lost_with_a_consumer_needed_the_broker_until_then(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(connection_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    client = SubscribingClient(monkeypatch)
+    nothing = SimpleNamespace(discard=lambda _: None, remove=lambda _: None, disconnect=lambda _: None)
+    for name in ("connections", "keep_alive", "half_open", "limits"):
+        setattr(client.broker, name, nothing)
+    for needed, last in ((False, 0.0), (True, 100.0)):
+        monkeypatch.setattr(type(client.connection), "in_use", needed)
+        client.connection.connection_lost(None)
+        assert client.broker.idle.seconds(100.0, in_use=False) == 100.0 - last

@@ -165,15 +165,6 @@ def test_nothing_is_taken_before_connect(command):
         Handshake().receive(command)
 
 
-def test_nothing_else_is_taken_while_the_owner_is_asked():
-    handshake = Handshake()
-    handshake.receive(connect())
-    with pytest.raises(MalformedFrameError, match="LOOKUP before it was connected"):
-        handshake.receive(
-            BaseCommand(type=BaseCommand.LOOKUP, lookup_topic=CommandLookupTopic(topic="t", request_id=1))
-        )
-
-
 @pytest.mark.parametrize("connected", [False, True])
 def test_a_second_connect_ends_the_connection(connected):
     handshake = Handshake()

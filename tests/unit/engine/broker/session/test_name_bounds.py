@@ -170,12 +170,6 @@ def test_a_client_that_is_not_authenticated_gets_no_such_answer(monkeypatch, cap
     assert "LOOKUP before it was connected" in caplog.text
 
 
-def test_a_producer_creates_no_subscription_with_a_longer_name():
-    """The owner creates the subscription of `initialSubscriptionName` with the topic; it has no bound of its own."""
-    command = command_with(BaseCommand.PRODUCER, "initial_subscription_name", "n" * (MAX_NAME_BYTES + 1))
-    assert str(name_error(command)).startswith("the name of the initial subscription has 8,193 bytes")
-
-
 def test_every_command_of_clients_with_a_topic_or_namespace_has_a_bound():
     kinds = {kind.replace("_", "").lower(): number for kind, number in BaseCommand.Type.items()}
     names = {"lookuptopic": "lookup", "partitionmetadata": "partitionedmetadata"}

@@ -1,7 +1,5 @@
 """What a broker of a replay answers itself, and what it refuses: nothing of its clients reaches the source cluster."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -142,17 +142,6 @@ def test_every_entry_is_delivered_once_and_by_both(topic, seed):
     assert not any(host.member.holds for host in scene.hosts.values())
 
 
-def test_entries_that_come_one_by_one_go_to_the_members_in_turn(topic):
-    scene = Scene(topic, a=(100,), b=(100,), c=(0,))
-    scene.round()
-    for _ in range(10):
-        topic.write()
-        scene.grant()
-    for host in scene.hosts.values():
-        host.dispatch()
-    assert [len(host.delivered) for host in scene.hosts.values()] == [5, 5, 0]
-
-
 def test_what_one_member_can_take_no_more_goes_to_another_with_its_redelivery_counts(topic):
     scene = Scene(topic, a=(4,), b=(0,))
     for _ in range(4):

@@ -152,13 +152,19 @@ def pool_of(topic, *names):
     return claims, hosts
 
 
-async def test_two_brokers_deliver_each_entry_once(topic):
+async def joined_pool(topic):
+    """Return a broker that coordinates, and one that follows it."""
     _, hosts = pool_of(topic, "a", "b")
     a, b = hosts.values()
     a.runner.begin()
     await until(lambda: a.runner.coordinates)
     b.runner.begin()
     await until(lambda: b.runner.state == "following" and "b" in a.runner.members)
+    return a, b
+
+
+async def test_two_brokers_deliver_each_entry_once(topic):
+    a, b = await joined_pool(topic)
     assert b.runner.coordinator == "a"
     positions = [topic.write() for _ in range(20)]
     await until(lambda: a.runner.touch() or len(a.delivered) + len(b.delivered) == 20)
@@ -240,12 +246,7 @@ async def test_a_broker_that_serves_alone_ends_the_split_and_others_are_tried_ag
 
 
 async def test_a_member_that_connects_again_replaces_its_former_connection(topic):
-    _, hosts = pool_of(topic, "a", "b")
-    a, b = hosts.values()
-    a.runner.begin()
-    await until(lambda: a.runner.coordinates)
-    b.runner.begin()
-    await until(lambda: "b" in a.runner.members)
+    a, b = await joined_pool(topic)
     former = b.links[0]
     again = PlayedLink("b", SimpleNamespace(on_grant=lambda *_: None, on_link_lost=lambda *_: None), a.runner)
     again.joined()
@@ -254,12 +255,7 @@ async def test_a_member_that_connects_again_replaces_its_former_connection(topic
 
 
 async def test_a_lost_claim_ends_the_coordinator_and_its_members(topic):
-    _, hosts = pool_of(topic, "a", "b")
-    a, b = hosts.values()
-    a.runner.begin()
-    await until(lambda: a.runner.coordinates)
-    b.runner.begin()
-    await until(lambda: "b" in a.runner.members)
+    a, b = await joined_pool(topic)
     a.runner.claim_lost()
     assert a.begun_again
     assert not a.runner.may_dispatch()

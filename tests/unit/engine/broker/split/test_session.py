@@ -27,15 +27,6 @@ def work(pool, seconds, names="ab"):
             pool[name].ack()
 
 
-def test_both_serve_and_each_entry_comes_once(pool):
-    pool.write(200)
-    work(pool, 10)
-    assert pool.counts() == [1] * 200
-    assert min(pool.by("a"), pool.by("b")) > 50
-    assert (pool["a"].session.state, pool["b"].session.state) == (State.COORDINATING, State.FOLLOWING)
-    assert not pool.ended
-
-
 def test_after_the_death_of_the_coordinator_nothing_is_lost_and_what_others_acked_is_not_delivered_again(pool):
     pool.write(40)
     pool.advance(0.2)
@@ -82,26 +73,6 @@ def test_a_member_that_dies_gives_back_what_it_had_at_the_end_of_its_lease(pool)
     work(pool, 2, "a")
     assert pool.counts().count(2) == 6
     assert pool.acked == set(pool.topic.positions)
-
-
-def test_a_member_that_stands_still_keeps_its_entries_to_the_end_of_its_lease(pool):
-    pool.write(20)
-    pool.advance(0.2)
-    b = pool["b"]
-    pool["a"].ack()
-    b.still = True
-    work(pool, LEASE_S - 0.5, "a")
-    assert len(pool.acked) == 10
-    work(pool, 2, "a")
-    assert len(pool.acked) == 20
-    b.still = False
-    b.dispatch()
-    assert pool.by("b") == 10, "its lease has ended"
-    work(pool, 2)
-    assert pool.ended == [("b", "its lease has ended")]
-    pool.write(20)
-    work(pool, 2)
-    assert pool.counts()[20:] == [1] * 20
 
 
 def test_a_broken_connection_costs_no_delivery(pool):

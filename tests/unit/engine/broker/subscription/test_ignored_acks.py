@@ -71,11 +71,6 @@ def test_an_ignored_ack_in_the_middle_is_found(topic, scene):
     assert cursor.owner_mark_delete == positions[3]
 
 
-def test_an_ignored_cumulative_ack_is_found_over_ledgers(topic, scene):
-    positions, cursor = scene
-    assert find(topic, cursor, positions[1], Queries((EARLIEST, positions[1])), OwnerConsumer()) == positions[2:]
-
-
 def test_acks_under_way_are_not_ignored_and_cost_no_question(topic, scene):
     positions, cursor = scene
     queries = Queries()

@@ -1,25 +1,23 @@
 import asyncio
-from typing import ClassVar
 
 import pytest
 from readonly_engine.broker.dispatch.cursor import CursorReplica
-from readonly_engine.broker.dispatch.key_shared import KeySharedDispatcher, LookAhead
+from readonly_engine.broker.dispatch.key_shared import LookAhead
 from readonly_engine.broker.dispatch.make import DispatchSettings, make_consumer_state, make_dispatcher
 from readonly_engine.broker.dispatch.multiple import UnackedLimits
-from readonly_engine.broker.dispatch.shared import SharedDispatcher
-from readonly_engine.broker.dispatch.single_active import SingleActiveDispatcher
 from readonly_engine.broker.subscription.owner_policies import (
     OwnerPolicies,
     batch_acks_enabled,
     look_ahead_of,
     settings_of,
-    transactions_enabled,
 )
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.topic.position import EARLIEST
 from readonly_engine.wire.commands import NO_EPOCH
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, KeySharedMode
+
+from tests.support.played_admin import PlayedAdmin
 
 
 def test_policies_in_force_are_taken():
@@ -57,37 +55,19 @@ def test_key_shared_looks_ahead_as_far_as_the_brokers(configured, expected):
 
 
 def test_the_settings_of_a_subscription_have_the_brokers_look_ahead():
-    class Brokers:
-        async def configuration(self):
-            return {"keySharedLookAheadMsgInReplayThresholdPerConsumer": "4000"}
-
-        async def policy(self, *_):
-            return None
-
-        async def extent(self, _):
-            raise OwnerUnavailableError("not now")
-
+    name = "keySharedLookAheadMsgInReplayThresholdPerConsumer"
+    brokers = PlayedAdmin(configuration={name: "4000"}, policy=None, extent=OwnerUnavailableError("not now"))
     settings = asyncio.run(
-        OwnerPolicies(Brokers()).of(parse_topic_name("persistent://a/b/c"), CommandSubscribe.Key_Shared)
+        OwnerPolicies(brokers).of(parse_topic_name("persistent://a/b/c"), CommandSubscribe.Key_Shared)
     )
     assert settings == DispatchSettings(look_ahead=LookAhead(4000, 20_000))
-
-
-def test_a_cluster_has_transactions_where_its_brokers_say_so():
-    assert transactions_enabled({"transactionCoordinatorEnabled": "true"})
-    assert not transactions_enabled({"transactionCoordinatorEnabled": "false"})
-    assert not transactions_enabled({})
 
 
 @pytest.mark.parametrize(
     ("configuration", "name"), [({"clusterName": "one"}, "one"), ({}, ""), ({"clusterName": None}, "")]
 )
 async def test_the_name_of_the_cluster_is_known_from_the_brokers_configuration(configuration, name):
-    class Admin:
-        async def configuration(self):
-            return configuration
-
-    policies = OwnerPolicies(Admin())
+    policies = OwnerPolicies(PlayedAdmin(configuration=configuration))
     assert policies.cluster_name == "", "nothing is asked for it"
     await policies.configuration()
     assert policies.cluster_name == name
@@ -96,25 +76,18 @@ async def test_the_name_of_the_cluster_is_known_from_the_brokers_configuration(c
 async def test_that_brokers_do_not_authorize_counts_only_while_they_say_so(monkeypatch):
     """After authorization was turned on they may refuse this question to a role that is not a super-user."""
 
-    class Brokers:
-        answers: ClassVar = [{"authorizationEnabled": "false"}, None, {"authorizationEnabled": "true"}, None]
-
-        async def configuration(self):
-            answer = self.answers.pop(0)
-            if answer is None:
-                raise OwnerUnavailableError("not for this role")
-            return answer
-
+    refusal = OwnerUnavailableError("not for this role")
+    answers = [{"authorizationEnabled": "false"}, refusal, {"authorizationEnabled": "true"}, refusal]
     loop, passed = asyncio.get_running_loop(), 0.0
     real = loop.time
     monkeypatch.setattr(loop, "time", lambda: real() + passed)
-    settings = OwnerPolicies(Brokers())
+    settings = OwnerPolicies(PlayedAdmin(configuration=lambda: answers.pop(0)))
     found = []
     for seconds in (0.0, 55.0, 65.0, 180.0, 300.0):
         passed = seconds
         found.append(await settings.authorizes())
     assert found == [False, False, None, True, True]
-    assert not Brokers.answers
+    assert not answers
 
 
 async def test_those_who_wait_for_brokers_that_do_not_answer_do_not_ask_one_after_the_other():
@@ -137,22 +110,6 @@ async def test_those_who_wait_for_brokers_that_do_not_answer_do_not_ask_one_afte
     passed += 5
     await settings.transactions(5)
     assert asked == 2
-
-
-@pytest.mark.parametrize(
-    ("kind", "dispatcher"),
-    [
-        (CommandSubscribe.Exclusive, SingleActiveDispatcher),
-        (CommandSubscribe.Failover, SingleActiveDispatcher),
-        (CommandSubscribe.Shared, SharedDispatcher),
-        (CommandSubscribe.Key_Shared, KeySharedDispatcher),
-    ],
-)
-def test_each_type_has_its_dispatcher(topic, kind, dispatcher):
-    made = make_dispatcher(
-        CommandSubscribe(sub_type=kind), topic.chain, CursorReplica(topic.chain, EARLIEST), DispatchSettings()
-    )
-    assert type(made) is dispatcher
 
 
 def test_consumers_of_a_subscription_that_is_not_durable_are_not_blocked(topic):

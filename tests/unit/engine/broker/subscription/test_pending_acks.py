@@ -32,19 +32,6 @@ def cursor(topic):
     return CursorReplica(topic.chain, EARLIEST)
 
 
-def test_what_a_transaction_acks_is_withheld_and_acked_with_its_commit(cursor):
-    acks = PendingAcks(cursor)
-    first, second = Position(1, 0), Position(1, 1)
-    assert acks.add((0, 1), ack(first, second)) == [first, second]
-    assert cursor.is_acked(first)
-    assert cursor.mark_delete == EARLIEST, "the transaction may be aborted"
-    assert cursor.first_unacked() == Position(1, 2)
-    assert not cursor.acked_beyond(EARLIEST), "the owner must not be told"
-    ended = acks.end((0, 1), committed=True)
-    assert ended == ([ack(first, second)], [])
-    assert acks.end((0, 1), committed=True) == ([], [])
-
-
 def test_the_owners_note_of_an_ack_that_was_relayed_changes_nothing(cursor):
     acks = PendingAcks(cursor)
     position = Position(1, 3)

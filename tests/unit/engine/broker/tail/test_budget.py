@@ -47,16 +47,6 @@ def test_what_an_owner_has_delivered_is_known_without_counting_it(steps):
         assert budget.delivered == (messages, size)
 
 
-def test_few_messages_never_exhaust_the_budget():
-    budget = PushBudget(RATE, 0.0)
-    assert budget.take(50, 0.0) == 50
-    for number in range(10_000):
-        now = number / (0.9 * RATE.messages)
-        budget.on_delivered(1, 10)
-        if budget.permits <= 25:
-            assert budget.take(25, now) == 25
-
-
 def test_the_time_at_bookies_doubles_while_the_source_changes_often():
     schedule, now, waits = SourceSchedule(RATE), 0.0, []
     for _ in range(8):

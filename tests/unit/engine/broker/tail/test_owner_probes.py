@@ -40,18 +40,6 @@ def scene(play):
     asyncio.run(run())
 
 
-def test_an_owner_that_answers_keeps_its_topics():
-    def play(probes):
-        connection = Connection()
-        tails = [Tail(probes, connection) for _ in range(1000)]
-        for second in range(100):
-            probes.check(float(second))
-        assert connection.pings == 100, "not one for each topic"
-        assert not any(tail.silent for tail in tails)
-
-    scene(play)
-
-
 def test_all_topics_of_a_silent_owner_are_given_up_and_no_others():
     def play(probes):
         silent, second, other = Connection(answers=False), Connection(), Connection("pulsar://two:6650")
