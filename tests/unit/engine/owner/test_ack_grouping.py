@@ -45,17 +45,6 @@ def test_a_full_command_is_due_at_once():
     assert batches.next_timer() == 1.001
 
 
-def test_unanswered_acks_of_a_closed_channel_go_through_another():
-    batches = two_consumers()
-    batches.add("a", ids(1), 1, 1.0)
-    (first,) = batches.flush_all()
-    batches.add("b", ids(2), 1, 1.0)
-    batches.channel_closed("a", 1.0)
-    assert sent(batches.on_timer(2.0)) == [("b", [1, 2])]
-    batches.answered(first.number)
-    assert batches.unanswered == ids(2, 1), "an answer to what was sent again says nothing of it"
-
-
 def test_first_unanswered_is_the_oldest_unanswered_ack():
     batches = two_consumers()
     batches.add("a", ids(1), 1, 1.0)

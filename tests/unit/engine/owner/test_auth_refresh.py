@@ -13,21 +13,6 @@ def renewal(*clients):
     return AuthRefresh(OLD, clients, 30.0)
 
 
-def test_unchanged_credentials_wait_for_newer_ones():
-    asked = renewal("a", "b", "c")
-    assert asked.answer("a", OLD) == NOTHING
-    assert asked.answer("b", NEW) == RefreshOutcome(NEW, frozenset("a"))
-    assert asked.answer("c", OLD) == RefreshOutcome(None, frozenset("c"))
-
-
-def test_without_newer_credentials_the_old_ones_go_to_the_owners():
-    asked = renewal("a", "b")
-    assert asked.answer("a", OLD) == NOTHING
-    assert asked.answer("b", OLD) == RefreshOutcome(OLD)
-    assert asked.done
-    assert renewal("a").answer("a", OLD) == RefreshOutcome(OLD)
-
-
 def test_silent_clients_are_disconnected_at_the_deadline():
     asked = renewal("a", "b")
     asked.answer("a", NEW)

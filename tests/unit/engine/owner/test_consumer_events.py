@@ -1,5 +1,5 @@
 import pytest
-from readonly_engine.owner.consumer_events import OwnerCursorState, last_message_id_request
+from readonly_engine.owner.consumer_events import OwnerCursorState
 from readonly_engine.owner.errors import OwnerRefusedError
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, ServerError
@@ -24,9 +24,3 @@ def test_a_refusal_is_an_error():
     refusal.error.error, refusal.error.message = ServerError.MetadataError, "cannot parse"
     with pytest.raises(OwnerRefusedError, match="cannot parse"):
         OwnerCursorState.from_response(refusal)
-
-
-def test_the_request_is_complete_but_for_its_ids():
-    command = last_message_id_request()
-    command.get_last_message_id.consumer_id, command.get_last_message_id.request_id = 1, 2
-    assert BaseCommand.FromString(command.SerializeToString()) == command

@@ -1,7 +1,10 @@
+"""Cursors and subscriptions in answers of the owner's admin API."""
+
 import asyncio
 
 import pytest
 from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.owner.admin import parse_ranges
 from readonly_engine.owner.cursor_admin import AckedState, CursorAdmin, CursorState, SubscriptionDescription
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.topic.position import EARLIEST, Position
@@ -70,3 +73,16 @@ def test_a_missing_topic():
     assert not run(admin.exists(TOPIC))
     with pytest.raises(OwnerRefusedError, match=f"there is no topic {TOPIC}"):
         run(admin.describe(TOPIC, "s"))
+
+
+@pytest.mark.parametrize(
+    ("text", "ranges"),
+    [
+        ("[]", []),
+        ("", []),
+        ("[(4:0..4:1]]", [((4, 0), (4, 1))]),
+        ("[(4:-1..4:1],(4:5..7:12]]", [((4, -1), (4, 1)), ((4, 5), (7, 12))]),
+    ],
+)
+def test_ranges_of_internal_stats_are_parsed(text, ranges):
+    assert parse_ranges(text) == ranges

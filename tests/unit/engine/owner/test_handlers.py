@@ -3,21 +3,8 @@
 import pytest
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.owner.handlers import ConnectionHandlers
-from readonly_engine.wire.pulsar_pb2 import (
-    BaseCommand,
-    CommandActiveConsumerChange,
-    CommandCloseConsumer,
-    CommandCloseProducer,
-    CommandMessage,
-    CommandPing,
-    CommandReachedEndOfTopic,
-    CommandSendError,
-    CommandSendReceipt,
-    CommandTopicMigrated,
-    CommandWatchTopicUpdate,
-    MessageIdData,
-    ServerError,
-)
+from readonly_engine.wire.commands import body_of
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandTopicMigrated, ServerError
 
 
 class Handler:
@@ -31,39 +18,23 @@ class Handler:
         self.lost += 1
 
 
+def command(name, **fields):
+    made = BaseCommand(type=BaseCommand.Type.Value(name))
+    for field, value in fields.items():
+        setattr(body_of(made), field, value)
+    return made
+
+
 CONSUMER = [
-    BaseCommand(
-        type=BaseCommand.MESSAGE,
-        message=CommandMessage(consumer_id=1, message_id=MessageIdData(ledger_id=1, entry_id=2)),
-    ),
-    BaseCommand(type=BaseCommand.CLOSE_CONSUMER, close_consumer=CommandCloseConsumer(consumer_id=1, request_id=-1)),
-    BaseCommand(
-        type=BaseCommand.ACTIVE_CONSUMER_CHANGE, active_consumer_change=CommandActiveConsumerChange(consumer_id=1)
-    ),
-    BaseCommand(type=BaseCommand.REACHED_END_OF_TOPIC, reached_end_of_topic=CommandReachedEndOfTopic(consumer_id=1)),
-    BaseCommand(
-        type=BaseCommand.TOPIC_MIGRATED,
-        topic_migrated=CommandTopicMigrated(resource_id=1, resource_type=CommandTopicMigrated.Consumer),
-    ),
+    *(command(name, consumer_id=1) for name in ("MESSAGE", "CLOSE_CONSUMER", "ACTIVE_CONSUMER_CHANGE")),
+    command("REACHED_END_OF_TOPIC", consumer_id=1),
+    command("TOPIC_MIGRATED", resource_id=1, resource_type=CommandTopicMigrated.Consumer),
 ]
 PRODUCER = [
-    BaseCommand(type=BaseCommand.SEND_RECEIPT, send_receipt=CommandSendReceipt(producer_id=1, sequence_id=0)),
-    BaseCommand(
-        type=BaseCommand.SEND_ERROR,
-        send_error=CommandSendError(producer_id=1, sequence_id=0, error=ServerError.UnknownError, message=""),
-    ),
-    BaseCommand(type=BaseCommand.CLOSE_PRODUCER, close_producer=CommandCloseProducer(producer_id=1, request_id=-1)),
-    BaseCommand(
-        type=BaseCommand.TOPIC_MIGRATED,
-        topic_migrated=CommandTopicMigrated(resource_id=1, resource_type=CommandTopicMigrated.Producer),
-    ),
+    *(command(name, producer_id=1) for name in ("SEND_RECEIPT", "SEND_ERROR", "CLOSE_PRODUCER")),
+    command("TOPIC_MIGRATED", resource_id=1, resource_type=CommandTopicMigrated.Producer),
 ]
-WATCHER = [
-    BaseCommand(
-        type=BaseCommand.WATCH_TOPIC_UPDATE,
-        watch_topic_update=CommandWatchTopicUpdate(watcher_id=1, topics_hash=""),
-    )
-]
+WATCHER = [command("WATCH_TOPIC_UPDATE", watcher_id=1)]
 
 
 @pytest.fixture
@@ -84,17 +55,17 @@ def present(handlers):
 @pytest.mark.parametrize("kind", [0, 1, 2], ids=["consumer", "producer", "watcher"])
 def test_a_command_goes_to_the_handler_of_its_kind_and_id(handlers, present, kind):
     commands = (CONSUMER, PRODUCER, WATCHER)[kind]
-    assert all(handlers.deliver(command, b"payload") for command in commands)
-    assert present[kind].commands == [(command.type, b"payload") for command in commands]
+    assert all(handlers.deliver(one, b"payload") for one in commands)
+    assert present[kind].commands == [(one.type, b"payload") for one in commands]
     assert not any(one.commands for one in present if one is not present[kind])
 
 
 def test_a_command_for_an_unknown_id_is_dropped(handlers):
-    assert all(handlers.deliver(command, b"") for command in [*CONSUMER, *PRODUCER, *WATCHER])
+    assert all(handlers.deliver(one, b"") for one in [*CONSUMER, *PRODUCER, *WATCHER])
 
 
 def test_a_command_of_another_type_is_not_delivered(handlers, present):
-    assert not handlers.deliver(BaseCommand(type=BaseCommand.PING, ping=CommandPing()), b"")
+    assert not handlers.deliver(command("PING"), b"")
 
 
 def test_ids_are_not_reused(handlers, present):

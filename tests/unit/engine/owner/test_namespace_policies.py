@@ -148,13 +148,6 @@ def ask(admin, *topics, age=60.0, of="applied"):
     return asyncio.run(run())
 
 
-def test_many_topics_of_a_namespace_share_an_answer():
-    admin = owner()
-    answers = ask(admin, *(f"a/b/{number}" for number in range(99)), *(f"a/c/{number}" for number in range(99)))
-    assert {answer["maxConsumersPerTopic"] for answer in answers} == {5}
-    assert sorted(namespaces(admin)) == ["b", "c"]
-
-
 @pytest.mark.parametrize("admin", [owner(configuration=None), owner(extent=(False, "3:7")), owner(extent=FORBIDDEN)])
 def test_topics_that_may_differ_or_that_nobody_tells_of_have_no_shared_policies(admin):
     assert ask(admin, "a/b/c") == [None]

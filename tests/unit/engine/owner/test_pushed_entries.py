@@ -103,14 +103,6 @@ async def test_a_consumer_that_has_been_removed_gets_nothing(pushed):
     assert second.whole == [[2]]
 
 
-async def test_a_lost_connection_has_no_handlers(pushed):
-    connection, ids, first, *_ = pushed
-    connection.connection_lost(None)
-    connection.data_received(frame(ids[0], 1))
-    assert not first.whole + first.commands
-    assert first.lost == 1
-
-
 async def test_the_payload_is_the_entry(pushed):
     connection, ids, *_ = pushed
     found = []

@@ -13,13 +13,8 @@ from readonly_engine.wire.pulsar_pb2 import (
     CommandConnected,
     CommandGetLastMessageId,
     CommandGetTopicsOfNamespaceResponse,
-    CommandLookupTopic,
     CommandProducerSuccess,
 )
-
-
-def lookup(request_id=0):
-    return BaseCommand(type=BaseCommand.LOOKUP, lookup_topic=CommandLookupTopic(topic="t", request_id=request_id))
 
 
 @pytest.fixture
@@ -41,14 +36,6 @@ def test_pongs_are_counted_and_not_received_commands(golden):
     assert session.receive_data(golden("client_pong") * 2) == []  # a PONG is the same from either side
     assert session.pongs == 2
     assert session.data_to_send() == b""
-
-
-def test_a_request_gets_an_id_of_this_connection():
-    session = OwnerSession()
-    for expected in (1, 2):
-        request_id, frame = session.request(lookup(request_id=77))
-        assert request_id == expected
-        assert decode_command(frame[4:])[0].lookup_topic.request_id == expected
 
 
 def test_every_ping_is_answered_between_other_commands(golden):
