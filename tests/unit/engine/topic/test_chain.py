@@ -8,7 +8,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from readonly_engine.topic.chain import LedgerChain
 from readonly_engine.topic.position import EARLIEST, Position
 from readonly_engine.wire.ledgers import LedgerMetadata
-from readonly_engine.wire.managed_ledger_pb2 import ManagedLedgerInfo
 
 from tests.support.ledgers import ledger_list
 
@@ -56,7 +55,6 @@ class AReaderFollowsATopic(RuleBasedStateMachine):
         self.written = [Written(1)]
         self.next_id = 2
         self.known = set()
-        self.told_trimmed = False
         self.limit = None
 
     # The writer
@@ -187,34 +185,6 @@ TestAReaderFollowsATopic = AReaderFollowsATopic.TestCase
 @pytest.fixture
 def chain():
     return LedgerChain()
-
-
-def test_a_position_at_the_open_tail_moves_on_when_its_ledger_closes_there(chain):
-    chain.topic_changed(info(3))
-    chain.lac_advanced(3, 1)
-    waiting = chain.after(Position(3, 1))
-    assert waiting == (3, 2)
-    chain.topic_changed(info((3, 2), 8))
-    assert chain.at_or_after(waiting) == (8, 0)
-
-
-def test_trimming_takes_a_reader_to_the_first_entry_that_is_left(chain):
-    chain.topic_changed(info((3, 5), (4, 5), 8))
-    chain.topic_changed(info((4, 5), 8))
-    assert chain.after(Position(3, 1)) == (4, 0)
-    assert chain.at_or_after(Position(3, 1)) == (4, 0)
-    assert not chain.readable(Position(3, 1))
-    assert chain.ledger(3) is None
-
-
-def test_a_real_topic_before_and_after_its_unload(golden, chain):
-    chain.topic_changed(ManagedLedgerInfo.FromString(golden("zk_managed_ledger")))
-    (ledger_id,) = chain.open_ledgers
-    chain.lac_advanced(ledger_id, 1)
-    chain.topic_changed(ManagedLedgerInfo.FromString(golden("zk_managed_ledger_two")))
-    assert chain.limit == (ledger_id, 2)
-    assert chain.ledger_ids[0] == ledger_id
-    assert chain.open_ledgers == chain.ledger_ids[1:]
 
 
 def three_ledgers(chain):

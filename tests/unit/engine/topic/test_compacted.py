@@ -1,6 +1,7 @@
 """Compacted reads against a model: a topic as a list of entries, and the kept ones of a compaction."""
 
 import asyncio
+from contextlib import asynccontextmanager
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -90,6 +91,22 @@ class Topic:
         return self.cached(first, count)
 
 
+@asynccontextmanager
+async def opened(topic, *compactions):
+    """Open the log of a topic with these compactions, of which the last one counts. Yields the log and the compactions."""
+    found = list(compactions)
+
+    async def find():
+        return found[-1] if found else None
+
+    log = CompactedLog(topic, find)
+    await log.opened()
+    try:
+        yield log, found
+    finally:
+        log.close()
+
+
 async def read_all(log, position, count=7):
     """Read like a subscription: the next entries, again and again."""
     found = []
@@ -126,15 +143,8 @@ def test_what_is_kept_up_to_the_horizon_and_everything_behind_it(made, data):
     async def run():
         topic.first_ledger = trimmed
         topic.tell()
-        reader = Reader(900, kept)
-
-        async def find():
-            return Compaction(reader, len(kept), horizon)
-
-        log = CompactedLog(topic, find)
-        await log.opened()
-        found = await asyncio.wait_for(read_all(log, start), 10)
-        log.close()
+        async with opened(topic, Compaction(Reader(900, kept), len(kept), horizon)) as (log, _):
+            found = await asyncio.wait_for(read_all(log, start), 10)
         assert found == [position for position in (*kept, *behind) if position >= start]
 
     asyncio.run(run())
@@ -142,15 +152,9 @@ def test_what_is_kept_up_to_the_horizon_and_everything_behind_it(made, data):
 
 async def test_without_a_compaction_it_is_the_topic():
     topic = Topic(100)
-
-    async def find():
-        return None
-
-    log = CompactedLog(topic, find)
-    await log.opened()
-    assert await read_all(log, EARLIEST) == topic.positions
-    assert log.chain.limit == topic.positions[-1]
-    log.close()
+    async with opened(topic) as (log, _):
+        assert await read_all(log, EARLIEST) == topic.positions
+        assert log.chain.limit == topic.positions[-1]
 
 
 def test_a_topic_without_entries_of_its_own_any_more_goes_to_the_last_kept_one():
@@ -166,64 +170,44 @@ async def test_reading_on_reads_each_block_once():
     topic = Topic(1)
     kept = [Position(0, number) for number in range(3 * BLOCK)]
     reader = Reader(900, kept)
-
-    async def find():
-        return Compaction(reader, len(kept), kept[-1])
-
-    log = CompactedLog(topic, find)
-    await log.opened()
-    assert await read_all(log, EARLIEST, 20) == kept
+    async with opened(topic, Compaction(reader, len(kept), kept[-1])) as (log, _):
+        assert await read_all(log, EARLIEST, 20) == kept
     searched = 2 + len(kept).bit_length()
     assert reader.reads <= 3 + searched
-    log.close()
 
 
 async def test_ledgers_that_go_away_are_not_jumped_over_before_the_next_compaction_is_known():
     topic = Topic(100)
     first, second = Reader(900, []), Reader(901, [Position(0, 5), Position(1, 3), Position(2, 7)])
-    now = [Compaction(first, 0, Position(0, 9))]
-
-    async def find():
-        return now[0]
-
-    log = CompactedLog(topic, find)
-    await log.opened()
-    called = asyncio.Event()
-    log.listen(called.set)
-    position = Position(1, 0)
-    assert log.chain.at_or_after(position) == position
-    now[0] = Compaction(second, 3, Position(2, 9))
-    topic.first_ledger = 2
-    topic.tell()
-    assert log.chain.outdated
-    assert log.chain.at_or_after(position) == position, "what is gone may be in a compacted ledger"
-    assert not log.chain.readable(position)
-    assert log.cached(position, 10) == []
-    while log.chain.outdated:
-        called.clear()
-        await asyncio.wait_for(called.wait(), 60)
-    assert (await read_all(log, position))[:3] == [Position(1, 3), Position(2, 7), Position(2, 10)]
-    log.close()
+    async with opened(topic, Compaction(first, 0, Position(0, 9))) as (log, compactions):
+        called = asyncio.Event()
+        log.listen(called.set)
+        position = Position(1, 0)
+        assert log.chain.at_or_after(position) == position
+        compactions.append(Compaction(second, 3, Position(2, 9)))
+        topic.first_ledger = 2
+        topic.tell()
+        assert log.chain.outdated
+        assert log.chain.at_or_after(position) == position, "what is gone may be in a compacted ledger"
+        assert not log.chain.readable(position)
+        assert log.cached(position, 10) == []
+        while log.chain.outdated:
+            called.clear()
+            await asyncio.wait_for(called.wait(), 60)
+        assert (await read_all(log, position))[:3] == [Position(1, 3), Position(2, 7), Position(2, 10)]
 
 
 async def test_a_compacted_ledger_that_was_replaced_is_left_for_the_next():
     topic = Topic(100)
     first = Reader(900, [Position(0, 5), Position(0, 6)])
     second = Reader(901, [Position(0, 6), Position(1, 3)])
-    now = [Compaction(first, 2, Position(0, 9))]
-
-    async def find():
-        return now[0]
-
-    log = CompactedLog(topic, find)
-    await log.opened()
-    called = asyncio.Event()
-    log.listen(called.set)
-    now[0] = Compaction(second, 2, Position(1, 9))
-    first.deleted = True
-    try:
-        await log.read(Position(0, 0), 10)
-    except NoSuchLedgerError:
-        await asyncio.wait_for(called.wait(), 60)
-    assert (await read_all(log, Position(0, 0)))[:3] == [Position(0, 6), Position(1, 3), Position(1, 10)]
-    log.close()
+    async with opened(topic, Compaction(first, 2, Position(0, 9))) as (log, compactions):
+        called = asyncio.Event()
+        log.listen(called.set)
+        compactions.append(Compaction(second, 2, Position(1, 9)))
+        first.deleted = True
+        try:
+            await log.read(Position(0, 0), 10)
+        except NoSuchLedgerError:
+            await asyncio.wait_for(called.wait(), 60)
+        assert (await read_all(log, Position(0, 0)))[:3] == [Position(0, 6), Position(1, 3), Position(1, 10)]

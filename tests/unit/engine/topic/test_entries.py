@@ -25,14 +25,6 @@ def test_the_frame_of_a_real_entry_is_the_stock_brokers(golden, entry):
     assert entry(0).frame(1, -1, redelivery_count=1) == golden("broker_message_redelivered")
 
 
-def test_what_a_dispatcher_needs_to_know(entry):
-    batch = entry(2)
-    assert batch.messages == 3
-    assert not batch.marker
-    assert batch.position.entry_id == 2
-    assert batch.size == len(batch.payload)
-
-
 @pytest.mark.parametrize(
     "case", [{}, {"redelivery_count": 2}, {"unacked": 5}], ids=["first", "again", "part of a batch"]
 )

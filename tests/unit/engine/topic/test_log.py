@@ -139,17 +139,13 @@ def found(entries):
     return [entry.position for entry in entries]
 
 
-async def test_a_topic_without_an_open_ledger_is_open_as_soon_as_it_is_known(stage):
+@pytest.mark.parametrize("open_ledgers", [[], [8]])
+async def test_a_topic_is_open_when_it_and_its_open_ledger_are_known(stage, open_ledgers):
     assert not stage.log._opened.done()
-    stage.topic((3, 2))
-    await stage.log.opened()
-    assert stage.log.limit == (3, 1)
-
-
-async def test_a_topic_with_an_open_ledger_waits_for_that_ledgers_metadata(stage):
-    stage.topic((3, 2), 8)
-    assert not stage.log._opened.done()
-    stage.ledger(8)
+    stage.topic((3, 2), *open_ledgers)
+    assert stage.log._opened.done() == (not open_ledgers)
+    for ledger_id in open_ledgers:
+        stage.ledger(ledger_id)
     await stage.log.opened()
     assert stage.log.limit == (3, 1)
 
@@ -276,12 +272,6 @@ async def test_a_read_stops_where_another_has_begun(stage):
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_nothing_is_asked_for_beyond_the_limit(stage):
-    stage.topic((3, 5), 8)
-    assert await stage.log.read(Position(8, 0), 10) == []
-    assert stage.asked == []
-
-
 async def test_a_ledger_that_was_deleted_is_the_named_error(stage):
     stage.topic((3, 5))
     with pytest.raises(NoSuchLedgerError, match="ledger 3 was deleted"):
@@ -398,22 +388,6 @@ def pushed(ledger_id, entry_id):
     return TopicEntry(Entry(ledger_id, entry_id, entry_id, 0, b"x"))
 
 
-async def test_pushed_entries_are_readable_without_a_bookie(stage):
-    stage.topic(3)
-    stage.ledger(3)
-    stage.log.suspend_polls()
-    await settle()
-    asked = len(stage.asked)
-    stage.log.push([pushed(3, 0)], 0.0)
-    stage.log.push([pushed(3, 1)], 0.0)
-    stage.log.push([pushed(3, 1)], 0.0)
-    await until(lambda: stage.told)
-    assert stage.log.limit == (3, 1)
-    assert found(stage.log.cached(Position(3, 0), 5)) == [(3, 0), (3, 1)]
-    await settle()
-    assert len(stage.asked) == asked
-
-
 async def test_a_pushed_entry_of_a_ledger_that_is_not_known_yet_is_readable_once_it_is(stage):
     stage.topic(3)
     stage.ledger(3)
@@ -443,18 +417,6 @@ async def test_a_new_ledger_is_polled_for_a_while_unless_the_owner_pushes_an_ent
     stage.ledger(6)
     assert list(stage.log._poll_timers) == [6]
     await until(lambda: not stage.log._poll_timers)
-
-
-async def test_bookies_are_polled_again_from_the_last_pushed_entry_on(stage):
-    stage.topic(3)
-    stage.ledger(3)
-    stage.log.suspend_polls()
-    stage.log.push([pushed(3, 6)], 0.0)
-    await settle()
-    stage.asked.clear()
-    stage.log.resume_polls()
-    await until(lambda: stage.asked, what="a poll")
-    assert stage.log.limit == (3, 6)
 
 
 def test_explicit_lac_is_known_of_open_ledgers_only():

@@ -1,4 +1,3 @@
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -57,29 +56,6 @@ class RangesAgainstASet(RuleBasedStateMachine):
 
 
 TestRangesAgainstASet = RangesAgainstASet.TestCase
-
-
-@given(st.permutations(range(200)))
-def test_acks_in_any_order_end_as_one_range(order):
-    ranges = PositionRanges()
-    for entry in order:
-        ranges.add(Position(7, entry))
-    assert list(ranges) == [(Position(7, -1), Position(7, 199))]
-
-
-def test_what_stands_in_no_range_has_no_end():
-    ranges = PositionRanges()
-    ranges.add_range(Position(4, 1), Position(6, 0))
-    assert ranges.upper_of(Position(4, 1)) is None
-    assert ranges.upper_of(Position(5, 10**9)) == Position(6, 0), "a range may span ledgers"
-    assert ranges.upper_of(Position(6, 1)) is None
-
-
-@pytest.mark.parametrize("upper", [Position(4, 1), Position(4, 0), EARLIEST])
-def test_an_empty_range_adds_nothing(upper):
-    ranges = PositionRanges()
-    ranges.add_range(Position(4, 1), upper)
-    assert len(ranges) == 0
 
 
 def test_positions_are_ordered_as_the_log_is():

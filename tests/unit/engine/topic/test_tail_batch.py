@@ -17,12 +17,6 @@ def burst(*entries: TopicEntry) -> TailBatch:
     return TailBatch(list(entries), Position(7, entries[-1].position.entry_id + 1), complete=True)
 
 
-def test_a_burst_costs_the_permits_of_its_messages():
-    made = burst(entry(3), entry(4, num_messages_in_batch=5))
-    assert (made.first, made.last, made.following) == (Position(7, 3), Position(7, 4), Position(7, 5))
-    assert (len(made), made.messages, made.uniform) == (2, 6, True)
-
-
 @pytest.mark.parametrize("special", [{"marker_type": 1}, {"txnid_most_bits": 1, "txnid_least_bits": 2}])
 def test_what_must_be_looked_at_is_not_plain(special):
     assert not burst(entry(3), entry(4, **special)).uniform

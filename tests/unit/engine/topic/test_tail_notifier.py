@@ -218,15 +218,6 @@ async def test_what_the_owner_holds_is_released_to_those_who_wait_by_themselves(
     assert limit.requests == [1]
 
 
-async def test_a_silent_owner_delays_the_release_for_a_limited_time(monkeypatch, stage):
-    monkeypatch.setattr(dispatch_hold, "MAX_HOLD_S", 0.02)
-    limit = Limit(stage)
-    stage.comes(1)
-    stage.confirm(1)
-    await stage.tells(1, 1, True)
-    assert limit.requests == [1]
-
-
 async def test_a_limit_that_is_not_active_holds_nothing(stage):
     limit = Limit(stage, active=False)
     stage.comes(1)
@@ -236,21 +227,6 @@ async def test_a_limit_that_is_not_active_holds_nothing(stage):
     limit.answer(0)
     await asyncio.sleep(0.01)
     assert len(stage.told) == 2, "an answer without a held dispatch calls nobody"
-
-
-async def test_a_held_dispatch_ends_with_its_last_listener(stage):
-    limit = Limit(stage)
-    stage.comes(1)
-    stage.confirm(1)
-    await stage.until(lambda: limit.requests == [1])
-    stage.notifier.unlisten(stage.listener)
-    limit.answer(0)
-    await stage.until(lambda: not stage.notifier._hold.pending)
-    stage.notifier.listen(stage.listener)
-    limit.answer(2)
-    stage.comes(2)
-    stage.confirm(2)
-    await stage.tells(2, 2, True)
 
 
 async def test_dispatches_are_as_far_apart_as_requests(monkeypatch, stage):
@@ -270,13 +246,6 @@ async def test_dispatches_are_as_far_apart_as_requests(monkeypatch, stage):
     stage.notifier.on_limit_changed(at_once=True)
     await stage.tells(2, 2, True)
     assert stage.notifier.pause < 1, "no request was necessary"
-
-
-async def test_entries_that_are_pushed_together_are_one_dispatch(stage):
-    stage.chain.lac_advanced(3, 3)
-    pushed = [entry(number) for number in (1, 2, 3)]
-    stage.notifier.on_pushed(pushed, asyncio.get_running_loop().time(), flows=False)
-    assert stage.told[-1] == (1, 3, True)
 
 
 async def test_at_a_high_rate_pushed_entries_wait_for_those_right_behind_them(stage):

@@ -1,7 +1,5 @@
 """The ledgers of a topic up to the last released entry, against the stored ledgers."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The clock of a replay: tables of what it has released, and of when it releases a publish time."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The gate of a replay: entries leave it in the topic's order, when their publish times are released."""
 
-from __future__ import annotations
-
 from itertools import accumulate
 
 from hypothesis import given
@@ -22,24 +20,6 @@ def ahead(*times, size=10):
     return [AheadEntry(Position(7, number), time, size) for number, time in enumerate(times)]
 
 
-def test_an_entry_with_an_earlier_time_than_one_before_it_follows_that_one_at_once():
-    gate = ReplayGate()
-    gate.add_entries(ahead(100, 300, 200, 400), NOW_MS)
-    assert (gate.next_ms, gate.release(99)) == (100, None)
-    assert gate.release(250) == (7, 0)
-    assert gate.next_ms == 300
-    assert gate.release(300) == (7, 2)
-    assert (gate.release(400), gate.next_ms, gate.size) == ((7, 3), None, 0)
-
-
-def test_later_entries_continue_with_the_largest_time_so_far():
-    gate = ReplayGate()
-    gate.add_entries(ahead(500), NOW_MS)
-    assert gate.release(1000) == (7, 0)
-    gate.add_entries([AheadEntry(Position(7, 1), 400, 10)], NOW_MS)
-    assert gate.next_ms == 500
-
-
 def test_a_time_that_no_stored_entry_can_have_holds_back_no_later_one():
     """A producer whose clock is ahead of all others: its message follows the one before it."""
     gate = ReplayGate()
@@ -50,12 +30,6 @@ def test_a_time_that_no_stored_entry_can_have_holds_back_no_later_one():
     first.add_entries(ahead(NOW_MS + MAX_SKEW_MS, 2**63, NOW_MS), NOW_MS)
     assert (first.release(NOW_MS), first.next_ms) == (None, NOW_MS + MAX_SKEW_MS), "clocks differ a little"
     assert first.release(NOW_MS + MAX_SKEW_MS) == (7, 2)
-
-
-def test_no_entry_of_a_closed_ledger_is_due_after_the_ledger_was_closed():
-    gate = ReplayGate()
-    gate.add_entries(ahead(100, 300 + MAX_SKEW_MS + 1, 200, 300 + MAX_SKEW_MS), 300, closed=True)
-    assert (gate.release(200), gate.next_ms) == ((7, 2), 300)
 
 
 def test_the_gate_asks_for_a_bounded_number_of_entries_and_bytes():

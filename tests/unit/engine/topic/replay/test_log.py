@@ -3,8 +3,6 @@
 The metadata store is a few lines in memory, and the entries are in the cache, as in the tests of TopicLog.
 """
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import asynccontextmanager
 
@@ -173,16 +171,6 @@ async def test_a_read_for_the_time_before_a_jump_releases_nothing_after_it(monke
         going.set()
         await made.log.located()
         await made.limit(3, 1)
-
-
-async def test_a_log_that_is_opened_late_begins_where_the_clock_is(scene):
-    scene.now = STARTED + 500
-    scene.topic(l3=[-500, 0, 100, 400], l5=[300, 900, 2000])
-    await scene.log.located()
-    assert scene.log.limit == (5, 0)
-    assert [await scene.log.position_at(BEGIN + time) for time in (-900, 0, 1, 901, 9000)] == [
-        (3, 0), (3, 1), (3, 2), (5, 2), (5, 3)
-    ]  # fmt: skip
 
 
 async def test_the_begin_of_the_replay_is_searched_once(scene, monkeypatch):
