@@ -60,11 +60,11 @@ async def test_a_close_during_seek_ends_the_consumer(golden, asks):
 
 
 async def subscribing(golden):
-    """Return an owner that was looked up, a consumer, its SUBSCRIBE and the task that waits for the answer."""
+    """Return an owner that was looked up, a consumer, its events, its SUBSCRIBE and the task that waits for the answer."""
     owners = OwnerDirectory(owner_url(golden))
-    owner = Owner(owners, golden)
+    owner, events = Owner(owners, golden), Events()
     owner.next()
-    consumer = OwnerConsumer(owners, Identity(), subscribe(), Events(), zero_permit=True)
+    consumer = OwnerConsumer(owners, Identity(), subscribe(), events, zero_permit=True)
     task = asyncio.create_task(consumer.subscribe())
     await settle()
     (lookup,) = [body for name, body in owner.next() if name == "LOOKUP"]
@@ -72,11 +72,11 @@ async def subscribing(golden):
     await settle()
     ((name, asked),) = owner.next()
     assert name == "SUBSCRIBE"
-    return owner, consumer, asked, task
+    return owner, consumer, events, asked, task
 
 
 async def test_a_refused_subscribe_raises_the_owners_error(golden):
-    owner, consumer, asked, task = await subscribing(golden)
+    owner, consumer, _, asked, task = await subscribing(golden)
     owner.answer("broker_error", asked.request_id)
     with pytest.raises(OwnerRefusedError, match="Exclusive consumer is already connected") as refused:
         await task
@@ -96,7 +96,7 @@ async def test_a_passthrough_consumer_sends_flow_and_ends_with_its_connection(go
 
 @pytest.mark.parametrize("answers", [False, True], ids=["before the answer", "at the answer"])
 async def test_a_cancelled_subscribe_closes_the_consumer_on_the_owner(golden, answers):
-    owner, _, asked, task = await subscribing(golden)
+    owner, _, _, asked, task = await subscribing(golden)
     if answers:
         owner.answer("broker_success", asked.request_id)
     task.cancel()
@@ -335,8 +335,7 @@ async def test_waiting_acks_are_sent_before_the_close_of_the_consumer(golden):
 
 async def test_a_close_right_behind_success_is_noticed(golden):
     _, owner, consumer, events, asked = await subscribed(golden)
-    close, _ = decode_command(golden("broker_close_consumer")[4:])
-    close.close_consumer.consumer_id = 1
+    close = closed_by_owner(golden)
     owner.say(close)
     await settle()
     (lookup,) = [body for name, body in owner.next() if name == "LOOKUP"]
@@ -357,16 +356,7 @@ async def test_a_close_right_behind_success_is_noticed(golden):
 
 
 async def test_a_connection_lost_right_behind_success_fails_subscribe(golden):
-    owners = OwnerDirectory(owner_url(golden))
-    owner, events = Owner(owners, golden), Events()
-    owner.next()
-    consumer = OwnerConsumer(owners, Identity(), subscribe(), events, zero_permit=True)
-    task = asyncio.create_task(consumer.subscribe())
-    await settle()
-    (lookup,) = [body for name, body in owner.next() if name == "LOOKUP"]
-    owner.answer("broker_lookup_response", lookup.request_id)
-    await settle()
-    (asked,) = [body for name, body in owner.next() if name == "SUBSCRIBE"]
+    owner, consumer, events, asked, task = await subscribing(golden)
     owner.answer("broker_success", asked.request_id)
     owner.lose()
     with pytest.raises(OwnerUnavailableError, match="closed the consumer right after SUBSCRIBE"):
@@ -446,10 +436,8 @@ async def test_a_reader_resumes_behind_its_mark_delete_position(golden):
 
 async def test_a_close_by_the_owner_sets_no_lost_at(golden):
     _, owner, consumer, events, _ = await subscribed(golden)
-    command, _ = decode_command(golden("broker_close_consumer")[4:])
-    command.close_consumer.consumer_id = 1
     events.consumer = None
-    owner.say(command)
+    owner.say(closed_by_owner(golden))
     await answered(owner)
     assert (consumer.closed_by_owner, consumer.lost_at) == (True, None)
     owner.lose()
