@@ -331,6 +331,11 @@ def test_a_migration_that_is_refused_changes_nothing(make, run, state, says):
     assert (world.acked, world.log) == before
 
 
+def test_an_imported_one_is_imported():
+    world = at_pool()
+    assert import_subscription(world) is world.local
+
+
 def test_a_cursor_that_an_administrator_moves_meanwhile_is_copied_again():
     world = at_owner()
     world.moves = [ENTRIES[4], ENTRIES[3]]

@@ -75,6 +75,26 @@ def test_a_member_that_dies_gives_back_what_it_had_at_the_end_of_its_lease(pool)
     assert pool.acked == set(pool.topic.positions)
 
 
+def test_a_member_that_stands_still_keeps_its_entries_to_the_end_of_its_lease(pool):
+    pool.write(20)
+    pool.advance(0.2)
+    b = pool["b"]
+    pool["a"].ack()
+    b.still = True
+    work(pool, LEASE_S - 0.5, "a")
+    assert len(pool.acked) == 10
+    work(pool, 2, "a")
+    assert len(pool.acked) == 20
+    b.still = False
+    b.dispatch()
+    assert pool.by("b") == 10, "its lease has ended"
+    work(pool, 2)
+    assert pool.ended == [("b", "its lease has ended")]
+    pool.write(20)
+    work(pool, 2)
+    assert pool.counts()[20:] == [1] * 20
+
+
 def test_a_broken_connection_costs_no_delivery(pool):
     pool.write(20)
     pool.advance(0.2)

@@ -246,6 +246,16 @@ async def test_the_pushes_move_to_a_consumer_that_is_still_there(leaves, stage):
     assert stage.log.pushed.count((3, 9)) == 1
 
 
+async def test_a_topic_that_is_unloaded_is_subscribed_again(stage):
+    stage.tail.start()
+    await until(lambda: stage.tail.pushed)
+    close = BaseCommand(type=BaseCommand.CLOSE_CONSUMER, close_consumer=CommandCloseConsumer(consumer_id=1))
+    stage.connection.handlers[1].on_command(close, b"")
+    assert stage.log.polls
+    assert not stage.connection.has_consumer(1)
+    await until(lambda: stage.tail.pushed)
+
+
 async def test_many_messages_are_read_from_bookies_and_the_owner_is_spared(monkeypatch):
     monkeypatch.setattr("readonly_engine.broker.tail.budget.RETURN_S", (0.05, 0.1))
     monkeypatch.setattr(module, "RETURN_S", (0.05, 0.1))
