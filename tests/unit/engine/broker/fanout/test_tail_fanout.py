@@ -290,6 +290,19 @@ def test_consumers_of_one_connection_get_what_is_new_in_one_piece(scene, tls):
     assert len(writer.sent()) == sum(one.bytes for one in (*row, late))
 
 
+def test_one_of_a_row_that_has_no_permits_looks_alone_and_the_others_go_on(scene):
+    poor = scene.subscriber(permits=2)
+    rich = scene.subscriber(consumer_id=1, writer=poor.writer)
+    for _ in range(4):
+        scene.tail.tell(1)
+    assert (poor.member, poor.entries, rich.member is None) == (None, 2, False)
+    poor.leave_fanout()
+    rich.leave_fanout()
+    for one in (poor, rich):
+        scene.tail.unlisten(one.read_more)
+    assert scene.tail.listening == 0
+
+
 def test_what_is_too_much_for_one_piece_goes_to_each_alone(scene, monkeypatch):
     first = scene.subscriber()
     second = scene.subscriber(consumer_id=1, writer=first.writer)
