@@ -5,10 +5,8 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine.owner.partial_batches import (
-    FIRST_PERMITS,
     MAX_BYTES,
     MAX_MESSAGES,
-    MAX_PERMITS,
     PERMITS_BYTES,
     SEARCH_MESSAGES,
     PartialBatchQuery,
@@ -56,15 +54,6 @@ def search(query: PartialBatchQuery, owner: Owner) -> list[int]:
             if query.ended:
                 break
     return steps
-
-
-def test_all_batches_up_to_the_last_entry_are_found() -> None:
-    bits = dict.fromkeys(range(0, 300, 3), 5)
-    query = PartialBatchQuery(Position(9, 299))
-    steps = search(query, Owner(bits))
-    assert query.batches == [(Position(9, entry), 0b101) for entry in range(0, 300, 3)]
-    assert steps[0] == FIRST_PERMITS
-    assert max(steps) <= MAX_PERMITS
 
 
 def test_the_search_ends_after_so_many_messages_without_bits() -> None:

@@ -1,4 +1,3 @@
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from readonly_engine.topic.cache import BLOCK, EntryCache
@@ -50,18 +49,6 @@ def test_entries_are_put_and_found_by_the_hundred():
     assert (cache.hits, cache.misses, len(cache), cache.size) == (450, 2, 300, 3000)
     assert (cache.missing(1, 0, 99), cache.missing(1, 0, 1000), cache.missing(1, 390, 500)) == (100, 100, 0)
     assert (cache.missing(1, 400, 900), cache.missing(2, 0, 900)) == (501, 901)
-
-
-@pytest.mark.parametrize("first", [0, 100, BLOCK - 1])
-def test_what_is_put_together_is_kept_from_its_first_entry_on_as_far_as_it_fits(first):
-    """A reader waits for it."""
-    cache = EntryCache(95)
-    before = [entry(number) for number in range(first + 50, first + 55)]
-    cache.put_all(before)
-    many = [entry(number) for number in range(first, first + 40)]
-    assert cache.put_all(many) == many
-    assert numbers(cache, range(first + 60)) == list(range(first, first + 9))
-    assert (cache.size, len(cache)) == (90, 9)
 
 
 PLACES = st.sampled_from([0, 1, 60, BLOCK - 2, BLOCK, 2 * BLOCK + 9])

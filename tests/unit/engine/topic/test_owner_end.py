@@ -74,18 +74,6 @@ def test_an_owner_that_does_not_answer_ends_the_wait_in_time(monkeypatch):
         assert called == [7]
 
 
-def test_a_later_wait_asks_again():
-    called = []
-
-    async def scene(end):
-        for entry in (5, 6):
-            end.call_when_counted(Position(1, entry), lambda entry=entry: called.append(entry))
-            await until(called, entry - 4)
-            await asyncio.sleep(0)
-
-    assert len(play(scene, [Position(1, 5), Position(1, 6)])) == 2
-
-
 def test_the_number_of_waiting_calls_is_bounded(monkeypatch):
     monkeypatch.setattr(owner_end, "MAX_WAITING", 2)
     called = []

@@ -35,13 +35,3 @@ def test_acked_is_not_pending():
     assert passage.pending == set(positions(3))
     passage.on_redeliver(positions(3))
     assert not passage.pending
-
-
-def test_after_the_end_nothing_comes_and_nothing_is_asked_for():
-    passage = FlowWindow(1 << 20, track_pending=True)
-    passage.add_permits(100)
-    passage.grant()
-    passage.close()
-    assert not passage.on_entry(Position(1, 0), 1, 100)
-    assert not passage.pending
-    assert passage.grant() == 0

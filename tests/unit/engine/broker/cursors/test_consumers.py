@@ -92,18 +92,6 @@ def test_the_limit_of_consumers():
         consumers.add(consumer(3, SHARED))
 
 
-@given(st.lists(st.sampled_from("abcdef"), min_size=1, unique=True), st.randoms(use_true_random=False))
-def test_the_active_consumer_of_a_topic_without_partitions_depends_on_the_names_only(names, rng):
-    found = set()
-    for _ in range(3):
-        rng.shuffle(names)
-        consumers = LocalConsumers(TOPIC, -1)
-        for number, name in enumerate(names):
-            consumers.add(consumer(number, FAILOVER, name))
-        found.add(names[consumers.active])
-    assert len(found) == 1
-
-
 @given(st.lists(st.text(max_size=3), min_size=1, max_size=8, unique=True), st.text(max_size=5))
 def test_the_active_consumer_is_the_one_on_the_owners_hash_ring(names, topic):
     """As AbstractDispatcherSingleActiveConsumer.makeHashRing and peekConsumerIndexFromHashRing."""

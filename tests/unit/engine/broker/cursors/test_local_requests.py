@@ -1,5 +1,5 @@
 import pytest
-from readonly_engine.broker.cursors.local_requests import LocalRequest, check_migratable, check_not_local, request_of
+from readonly_engine.broker.cursors.local_requests import check_migratable, check_not_local, request_of
 from readonly_engine.owner.errors import OwnerRefusedError
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
@@ -9,13 +9,6 @@ def subscribe(*keys, name="s", durable=True):
     for key in keys:
         found.metadata.add(key=key, value="true")
     return found
-
-
-@pytest.mark.parametrize("request_", LocalRequest)
-def test_a_request_is_in_the_metadata(request_):
-    assert request_of(subscribe("other", request_.value)) is request_
-    with pytest.raises(OwnerRefusedError, match="run its brokers with --cursors local"):
-        check_not_local(subscribe(request_.value))
 
 
 def test_other_metadata_is_no_request():

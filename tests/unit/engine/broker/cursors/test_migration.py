@@ -242,15 +242,6 @@ def test_an_import_that_dies_is_run_again(steps):
     assert world.local.definition.properties == PROPERTIES
 
 
-def test_export():
-    world = at_pool()
-    assert give_back(world) == Position(3, 2)
-    assert world.acked == ACKED
-    assert world.properties == PROPERTIES
-    world.start()
-    assert world.local is None
-
-
 @pytest.mark.parametrize("steps", range(requests_of(at_pool(), give_back)))
 def test_an_export_that_dies_is_run_again(steps):
     world = at_pool()
@@ -266,7 +257,7 @@ def test_an_export_that_dies_is_run_again(steps):
         world.ack([ENTRIES[8]])  # by a consumer at the owner
         expected.add(ENTRIES[8])
     if world.local is not None:
-        give_back(world)
+        assert give_back(world) == Position(3, 2)
         world.start()
     assert world.local is None
     assert world.acked == expected
@@ -329,11 +320,6 @@ def test_a_migration_that_is_refused_changes_nothing(make, run, state, says):
     with pytest.raises(OwnerRefusedError, match=says):
         run(world)
     assert (world.acked, world.log) == before
-
-
-def test_an_imported_one_is_imported():
-    world = at_pool()
-    assert import_subscription(world) is world.local
 
 
 def test_a_cursor_that_an_administrator_moves_meanwhile_is_copied_again():

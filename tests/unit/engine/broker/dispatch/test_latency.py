@@ -42,7 +42,9 @@ def test_a_later_time_is_no_latency_within_the_error_of_clocks_and_skew_beyond_i
 
 def test_a_wrong_time_does_not_outweigh_all_other_samples(sampler, timers):
     sampler.observe(Entry(1), tail=True)
+    assert not sampler.due
     timers.pop()()
+    assert sampler.due
     sampler.observe(Entry(NOW_MS - 86_400_000), tail=False)
     assert sampler.tail.total == sampler.backlog.total == MAX_SUMMED_S == 86_400
     assert sampler.tail.counts[-1] == 1

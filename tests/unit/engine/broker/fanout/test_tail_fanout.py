@@ -238,20 +238,6 @@ def test_what_waits_for_the_end_of_the_turn_goes_first(scene):
     assert scene.log == ["turn"]
 
 
-def test_permits_that_come_meanwhile_count(scene):
-    one = scene.subscriber(permits=2)
-    scene.tail.tell(1)
-    one.permits += 5
-    one.member.add_permits(5)
-    for _ in range(6):
-        scene.tail.tell(1)
-    assert one.member is not None
-    one.flush_accounting()
-    assert one.permits == 0
-    scene.tail.tell(1)
-    assert one.member is None
-
-
 def test_a_socket_that_is_full_gets_the_rest_by_its_connection_and_the_others_go_on(scene):
     slow, quick = scene.subscriber(permits=1 << 20), scene.subscriber(permits=1 << 20)
     scene.tail.tell(1)
@@ -288,19 +274,6 @@ def test_consumers_of_one_connection_get_what_is_new_in_one_piece(scene, tls):
         assert one.bytes == len(scene.expected(one.consumer_id))
     assert (late.entries, late.permits) == (2, 1)
     assert len(writer.sent()) == sum(one.bytes for one in (*row, late))
-
-
-def test_one_of_a_row_that_has_no_permits_looks_alone_and_the_others_go_on(scene):
-    poor = scene.subscriber(permits=2)
-    rich = scene.subscriber(consumer_id=1, writer=poor.writer)
-    for _ in range(4):
-        scene.tail.tell(1)
-    assert (poor.member, poor.entries, rich.member is None) == (None, 2, False)
-    poor.leave_fanout()
-    rich.leave_fanout()
-    for one in (poor, rich):
-        scene.tail.unlisten(one.read_more)
-    assert scene.tail.listening == 0
 
 
 def test_what_is_too_much_for_one_piece_goes_to_each_alone(scene, monkeypatch):

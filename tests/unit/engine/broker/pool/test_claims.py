@@ -220,18 +220,6 @@ def test_a_lease_is_counted_from_what_was_sent_and_not_from_its_answer(pool):
     assert a.serves
 
 
-def test_a_session_that_is_known_to_have_ended_suspends_its_claims_at_once(pool):
-    a, _ = pool
-    a.request()
-    a.run()
-    a.store.expire(a)
-    a.ended()
-    assert not a.serves
-    a.answered(160.0)
-    a.run()
-    assert a.serves
-
-
 def test_after_a_new_session_the_claim_is_asked_for_again(pool):
     a, _ = pool
     a.request()

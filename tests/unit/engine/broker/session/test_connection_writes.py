@@ -237,6 +237,18 @@ async def test_an_expelled_client_that_has_read_all_before_hears_why(link):
     assert await left(reader) == (3, False)
 
 
+async def test_an_expelled_client_that_has_read_nothing_is_reset(link):
+    connection, reader, _ = link
+    connection.on_authenticated(ANONYMOUS, 0)
+    for number in range(FRAMES):
+        connection.send(frame(number))
+    assert connection.buffered
+    connection.disconnect(b"why")
+    got, reset = await left(reader)
+    assert reset
+    assert got < FRAMES * FRAME_BYTES // 2
+
+
 async def test_an_expelled_client_is_reset_while_the_kernel_holds_something(link):
     connection, reader, _ = link
     connection.on_authenticated(ANONYMOUS, 0)

@@ -93,18 +93,6 @@ async def client(monkeypatch):
         await settle()
 
 
-async def test_all_come_in_and_only_some_at_once(client):
-    count = 3 * MAX_CONCURRENT_SUBSCRIBES + 7
-    client.subscribes(range(count))
-    await settle()
-    assert list(client.admissions) == list(range(MAX_CONCURRENT_SUBSCRIBES))
-    for number in range(count):
-        client.admissions[number].set_result(None)
-        await settle()
-        assert len(client.admissions) == min(count, MAX_CONCURRENT_SUBSCRIBES + number + 1)
-    assert client.answers == [("SUCCESS", number) for number in range(count)]
-
-
 async def test_a_client_may_have_more_while_few_arrive_in_all(monkeypatch, client):
     most = MAX_CONCURRENT_SUBSCRIBES + 50
     monkeypatch.setattr(client_consumers_module, "MAX_BROKER_SUBSCRIBES", most)

@@ -271,19 +271,6 @@ def test_the_keys_of_a_lost_member_move_at_the_end_of_its_lease(moved, connected
     assert moved.coordinator.may_resign(moved.now, "b")
 
 
-def test_a_member_that_connects_again_keeps_its_slots_within_its_lease(moved):
-    a, _ = moved.hosts.values()
-    moved.coordinator.disconnect("a")
-    assert moved.coordinator.join("a", moved.now)
-    a.member.connected()
-    a.ack(moved.first, moved.position)
-    a.answer()
-    for _ in range(3):
-        moved.round()
-    assert len(moved.second.pending) == 1
-    assert moved.delivered.count(moved.position) == 1
-
-
 def test_neither_counts_what_is_of_another_epoch(moved):
     a, _ = moved.hosts.values()
     report = KeyReport(EPOCH + 1, 99)
