@@ -76,7 +76,7 @@ def test_one_consumer_is_left_to_the_owner_that_its_client_can_reach():
     [
         {"bindings": Bindings((ALWAYS,))},
         {"bindings": Bindings((CHEAPER, ALWAYS))},
-        {"subscriptions": {"t": {"consumers": [{}, {}]}, "u": {"consumers": [{}]}}},
+        {"subscriptions": {"t": {"consumers": [{}, {}]}, "u": {"consumers": [{}]}, "v": {"consumers": [{}]}}},
         {"subscriptions": {"s": {"consumers": [{"metadata": {POOL_KEY: "p"}}]}}},
         {"unanswered": OwnerUnavailableError("no")},
         {"unanswered": OwnerRefusedError(ServerError.MetadataError, "no such listener")},
@@ -113,10 +113,10 @@ def test_a_client_that_does_not_follow_redirects_or_came_back_from_one_stays():
 
 def test_consumers_that_come_at_once_see_each_other():
     scene, found = Scene(), []
-    for name in ("s", "t", "u", "v", "s"):
+    for name in ("s", "t", "u", "v", "w", "s"):
         scene.subscribe.subscription = name
         found.append(scene.place() is None)
-    assert found == [False, False, True, True, False]
+    assert found == [False, False, False, True, True, False]
 
 
 def test_no_subscription_comes_to_the_owner_that_the_pool_keeps():

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from readonly_engine.broker.pool.bindings import Binding, Bindings, Placing
-from readonly_engine.broker.pool.cheaper import Consumers, RecentRedirects, belongs_at_owner
+from readonly_engine.broker.pool.cheaper import FEW, Consumers, RecentRedirects, belongs_at_owner
 from readonly_engine.broker.server import owner_returns
 from readonly_engine.broker.server.owner_returns import CHECKS, TURN_CONSUMERS, OwnerReturns
 from readonly_engine.config.listeners import NO_URLS, Urls
@@ -69,8 +69,9 @@ class Broker:
 
 
 def test_one_subscription_goes_back_after_some_checks(monkeypatch):
-    broker = Broker(ORDERS, BILLS, BILLS)
-    broker.consumers[2].info.name = "t"
+    broker = Broker(ORDERS, *[BILLS] * (FEW + 1))
+    for number, consumer in enumerate(broker.consumers[1:]):
+        consumer.info.name = f"s-{number}"
     assert broker.look(monkeypatch, CHECKS - 1) == []
     assert broker.look(monkeypatch, 1) == [ORDERS]
     assert broker.look(monkeypatch, CHECKS - 1) == [ORDERS], "it begins to count again"
@@ -92,14 +93,17 @@ def test_clients_connect_to_the_owner_without_a_lookup_of_their_own(monkeypatch)
 def test_a_subscription_more_between_the_checks_starts_the_count_again(monkeypatch):
     broker = Broker(ORDERS)
     broker.look(monkeypatch, CHECKS - 1)
-    broker.consumers.append(SimpleNamespace(**{**vars(broker.consumers[0]), "info": SimpleNamespace(name="t")}))
+    alone = list(broker.consumers)
+    for number in range(FEW):
+        other = {**vars(alone[0]), "info": SimpleNamespace(name=f"s-{number}")}
+        broker.consumers.append(SimpleNamespace(**other))
     broker.look(monkeypatch, 1)
-    broker.consumers.pop()
+    broker.consumers = alone
     assert broker.look(monkeypatch, CHECKS - 1) == []
     assert broker.look(monkeypatch, 1) == [ORDERS]
 
 
-@pytest.mark.parametrize("counted", [2, None])
+@pytest.mark.parametrize("counted", [FEW + 1, None])
 def test_nothing_moves_while_others_have_consumers_or_the_owner_is_silent(monkeypatch, counted):
     broker = Broker(ORDERS)
     broker.counted[ORDERS] = counted
