@@ -2,9 +2,10 @@
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from readonly_engine.broker.session.bounds import (
@@ -156,22 +157,6 @@ def test_requests_of_one_client_that_no_owner_answers_are_bounded(apart: Apart, 
         assert neighbour.unharmed()
 
 
-def test_requests_of_one_client_are_bounded_in_bytes(apart: Apart, topic: str) -> None:
-    size = 4 << 20
-    with RawClient(apart.broker.url) as client, Neighbour(apart.broker, topic + "-n") as neighbour:
-        client.partitions(topic)  # the broker is connected
-        silence(apart)
-        schema = Schema(name="s", schema_data=bytes(size), type=Schema.Json)
-        most = MAX_REQUEST_BYTES // size - 1  # with the commands around
-        for number in range(most + 1):
-            made = CommandGetOrCreateSchema(topic=topic, request_id=FIRST + number, schema=schema)
-            client.send(BaseCommand(type=BaseCommand.GET_OR_CREATE_SCHEMA, get_or_create_schema=made))
-        assert error_of(answer_to(client, FIRST + most)) == "TooManyRequests"
-        assert client.pending("ERROR") == 0
-        assert resident_bytes(apart.broker) < MUCH_BYTES
-        assert neighbour.unharmed()
-
-
 @pytest.mark.nightly
 def test_topic_list_watchers_of_one_client_are_bounded(apart: Apart, topic: str) -> None:
     def watch(number: int) -> BaseCommand:
@@ -188,12 +173,18 @@ def test_topic_list_watchers_of_one_client_are_bounded(apart: Apart, topic: str)
         assert neighbour.unharmed()
 
 
+def producer(topic: str, number: int, **fields: Any) -> BaseCommand:
+    made = CommandProducer(topic=topic, producer_id=number, request_id=FIRST + number, **fields)
+    return BaseCommand(type=BaseCommand.PRODUCER, producer=made)
+
+
+def consumer(topic: str, number: int, **fields: Any) -> BaseCommand:
+    made = CommandSubscribe(topic=topic, subscription="s", consumer_id=number, request_id=FIRST + number, **fields)
+    return BaseCommand(type=BaseCommand.SUBSCRIBE, subscribe=made)
+
+
 @pytest.mark.nightly
 def test_producers_of_one_client_that_no_owner_answers_are_bounded(apart: Apart, topic: str) -> None:
-    def produce(number: int) -> BaseCommand:
-        producer = CommandProducer(topic=topic, producer_id=number, request_id=FIRST + number)
-        return BaseCommand(type=BaseCommand.PRODUCER, producer=producer)
-
     broker = apart.broker
     with Neighbour(broker, topic + "-n") as neighbour:
         with RawClient(broker.url) as client:
@@ -201,7 +192,7 @@ def test_producers_of_one_client_that_no_owner_answers_are_bounded(apart: Apart,
             before = broker.stats()["tasks"]
             silence(apart)
             client.socket.sendall(
-                b"".join(encode_command(produce(number)) for number in range(MAX_CONCURRENT_PRODUCERS + 1))
+                b"".join(encode_command(producer(topic, number)) for number in range(MAX_CONCURRENT_PRODUCERS + 1))
             )
             assert error_of(answer_to(client, FIRST + MAX_CONCURRENT_PRODUCERS)) == "ServiceNotReady"
             assert client.pending("ERROR") == 0
@@ -213,29 +204,38 @@ def test_producers_of_one_client_that_no_owner_answers_are_bounded(apart: Apart,
         assert neighbour.unharmed()
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("what", ["consumers", "producers"])
-def test_creations_of_one_client_are_bounded_in_bytes(apart: Apart, topic: str, what: str) -> None:
-    size = 4 << 20
+MUCH: Final = 4 << 20
+SCHEMA: Final = Schema(name="s", schema_data=bytes(MUCH), type=Schema.Json)
 
-    def create(number: int) -> BaseCommand:
-        if what == "producers":
-            schema = Schema(name="s", schema_data=bytes(size), type=Schema.Json)
-            producer = CommandProducer(topic=topic, producer_id=number, request_id=FIRST + number, schema=schema)
-            return BaseCommand(type=BaseCommand.PRODUCER, producer=producer)
-        subscribe = CommandSubscribe(
-            topic=topic, subscription="s", sub_type=0, consumer_id=number, request_id=FIRST + number
-        )
-        subscribe.metadata.append(KeyValue(key="k", value="v" * size))
-        return BaseCommand(type=BaseCommand.SUBSCRIBE, subscribe=subscribe)
 
+def schema(topic: str, number: int) -> BaseCommand:
+    made = CommandGetOrCreateSchema(topic=topic, request_id=FIRST + number, schema=SCHEMA)
+    return BaseCommand(type=BaseCommand.GET_OR_CREATE_SCHEMA, get_or_create_schema=made)
+
+
+@pytest.mark.parametrize(
+    ("create", "error"),
+    [
+        pytest.param(schema, "TooManyRequests", id="requests"),
+        pytest.param(partial(producer, schema=SCHEMA), "ServiceNotReady", marks=pytest.mark.nightly, id="producers"),
+        pytest.param(
+            partial(consumer, sub_type=0, metadata=[KeyValue(key="k", value="v" * MUCH)]),
+            "ServiceNotReady",
+            marks=pytest.mark.nightly,
+            id="consumers",
+        ),
+    ],
+)
+def test_requests_and_creations_of_one_client_are_bounded_in_bytes(
+    apart: Apart, topic: str, create: Callable[[str, int], BaseCommand], error: str
+) -> None:
     with RawClient(apart.broker.url) as client, Neighbour(apart.broker, topic + "-n") as neighbour:
-        client.partitions(topic)
+        client.partitions(topic)  # the broker is connected
         silence(apart)
-        most = MAX_REQUEST_BYTES // size - 1
+        most = MAX_REQUEST_BYTES // MUCH - 1  # with the commands around
         for number in range(most + 1):
-            client.send(create(number))
-        assert error_of(answer_to(client, FIRST + most)) == "ServiceNotReady"
+            client.send(create(topic, number))
+        assert error_of(answer_to(client, FIRST + most)) == error
         assert client.pending("ERROR") == 0
         assert resident_bytes(apart.broker) < MUCH_BYTES
         assert neighbour.unharmed()
@@ -248,13 +248,7 @@ def test_closings_of_one_client_that_no_owner_answers_are_bounded(apart: Apart, 
     each = 1000
 
     def create(number: int) -> BaseCommand:
-        if what == "producers":
-            producer = CommandProducer(topic=topic, producer_id=number, request_id=FIRST + number)
-            return BaseCommand(type=BaseCommand.PRODUCER, producer=producer)
-        subscribe = CommandSubscribe(
-            topic=topic, subscription="s", sub_type=1, consumer_id=number, request_id=FIRST + number
-        )
-        return BaseCommand(type=BaseCommand.SUBSCRIBE, subscribe=subscribe)
+        return producer(topic, number) if what == "producers" else consumer(topic, number, sub_type=1)
 
     def close(number: int) -> BaseCommand:
         if what == "producers":

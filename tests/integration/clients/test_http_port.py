@@ -136,25 +136,6 @@ def test_10_000_connections_take_256_descriptors_and_no_probe(broker: BrokerProc
     wait_until(lambda: descriptors(broker) <= held + OTHERS, SLACK_S, "descriptors are free again")
 
 
-@pytest.mark.usefixtures("neighbour")
-def test_strangers_who_send_a_byte_a_second_hold_a_place_for_10_s(broker: BrokerProcess) -> None:
-    begin = time.monotonic()
-    with Strangers(broker) as strangers:
-        for _ in range(BOUNDS.connections):
-            strangers.connect(GET[:1])
-        for byte in GET[1:]:
-            strangers.send(bytes([byte]))
-            probe(broker, "/healthz")
-            probe(broker, "/readyz")
-            second = time.monotonic() + 1
-            wait_until(lambda second=second: time.monotonic() >= second, 2)  # type: ignore[misc]
-            if not strangers.left():
-                break
-        lasted = time.monotonic() - begin
-    assert not strangers.open
-    assert BOUNDS.first_request_s - 1 < lasted < BOUNDS.first_request_s + SLACK_S
-
-
 @pytest.mark.slow
 def test_a_keep_alive_ends_after_90_s(broker: BrokerProcess) -> None:
     with Strangers(broker) as strangers:

@@ -4,18 +4,18 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any
 
 import pulsar
 import pytest
-from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandCloseProducer, CommandProducer
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandCloseProducer, CommandProducer, ProducerAccessMode
 
 from devstack.pool import Pool
 from devstack.pulsar.admin import PulsarAdmin
-from devstack.pulsar.cluster import PulsarCluster
+from devstack.pulsar.status import Endpoints
 from tests.support.pulsar.fleet import quiet_client
-from tests.support.pulsar.raw_client import RawClient, message_frame
+from tests.support.pulsar.raw_client import RawClient, RefusedError
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.second_stack
@@ -196,24 +196,6 @@ def test_one_client_that_is_throttled_holds_up_no_other(
     innocent.close()
 
 
-@pytest.mark.nightly
-def test_a_name_of_a_client_that_is_gone_without_a_word_is_free_as_soon_as_at_the_owner(
-    producers_pool: Pool, pulsar_stack: PulsarCluster, namespaces: dict[bool, str]
-) -> None:
-    """The owner asks the first one's connection whether it lives (connectionLivenessCheckTimeoutMillis, 5 s)."""
-    for url in (pulsar_stack.endpoints.writer_url, producers_pool.brokers[0].url):
-        topic = new_topic(namespaces, deduplication=False)
-        entrance = RawClient(url)
-        owner = entrance.lookup(topic) if url == pulsar_stack.endpoints.writer_url else url
-        silent, other = RawClient(owner), RawClient(owner)
-        silent.produce(topic, producer_name="taken")  # and answers no PING from here on
-        begin = time.monotonic()
-        other.produce(topic, producer_name="taken")
-        assert 4 < time.monotonic() - begin < 10, url
-        for client in (entrance, silent, other):
-            client.close()
-
-
 @pytest.mark.parametrize("deduplication", [False, True], ids=["plain", "deduplication"])
 def test_chunked_messages_are_stored_once_in_order(
     producers_pool: Pool,
@@ -247,28 +229,6 @@ def test_chunked_messages_are_stored_once_in_order(
 
 
 # On the wire: what a client may not do is answered as by the owner
-
-
-def test_a_message_of_a_producer_that_is_not_there_closes_the_connection(
-    producers_pool: Pool, pulsar_stack: PulsarCluster, namespaces: dict[bool, str]
-) -> None:
-    for url in (pulsar_stack.endpoints.writer_url, producers_pool.brokers[0].url):
-        with RawClient(url) as client:
-            client.publish(b"0", 0, producer_id=7)
-            client.wait_closed()
-
-
-@pytest.mark.nightly
-def test_a_message_before_the_producer_is_there_closes_the_connection(
-    producers_pool: Pool, namespaces: dict[bool, str], admin: PulsarAdmin
-) -> None:
-    topic = new_topic(namespaces, deduplication=False)
-    admin.create_topic(topic)
-    with RawClient(producers_pool.brokers[0].url) as client:
-        producer = CommandProducer(topic=topic, producer_id=0, request_id=1)
-        client.send(BaseCommand(type=BaseCommand.PRODUCER, producer=producer), message_frame(b"0", 0))
-        client.wait_closed()
-    wait_until(lambda: not admin.stats(topic)["publishers"], what="nothing is left at the owner")
 
 
 @pytest.mark.nightly
@@ -317,18 +277,39 @@ def test_messages_on_their_way_to_a_producer_that_was_closed_are_ignored(
 
 
 @pytest.mark.nightly
-def test_thousands_of_producers_of_one_client(
-    producers_pool: Pool, admin: PulsarAdmin, namespaces: dict[bool, str]
+@pytest.mark.parametrize("where", ["owner", "pool"])
+@pytest.mark.parametrize("leaving", ["close", "disconnect"])
+def test_a_producer_that_waits_for_exclusive_access_and_leaves_is_forgotten(
+    pool: Pool, pulsar: Endpoints, admin: PulsarAdmin, topic: str, where: str, leaving: str
 ) -> None:
-    topic = new_topic(namespaces, deduplication=False)
-    with RawClient(producers_pool.brokers[0].url) as client:
-        for number in range(3000):
-            producer = CommandProducer(topic=topic, producer_id=number, request_id=number)
-            client.send(BaseCommand(type=BaseCommand.PRODUCER, producer=producer))
-        for _ in range(3000):
-            client.wait(lambda command: command.type == BaseCommand.PRODUCER_SUCCESS)
-        client.publish(b"0", 0, producer_id=2999)
-        assert client.receipt().producer_id == 2999
-        assert producers_pool.brokers[0].stats()["producers"] == 3000
-    wait_until(lambda: not admin.stats(topic)["publishers"], what="nothing is left at the owner")
-    assert producers_pool.brokers[0].stats()["producers"] == 0
+    admin.create_topic(topic)
+    with RawClient(pulsar.writer_url) as entrance:
+        owner = entrance.lookup(topic)
+    url = owner if where == "owner" else pool.brokers[0].url
+    with RawClient(owner) as holder, RawClient(url) as waiter, RawClient(owner) as next_one:
+        name = holder.produce(topic, producer_access_mode=ProducerAccessMode.AccessExclusive).producer_name
+        waits = ProducerAccessMode.AccessWaitForExclusive
+        waiting = CommandProducer(topic=topic, producer_id=0, request_id=5, producer_access_mode=waits)
+        waiter.send(BaseCommand(type=BaseCommand.PRODUCER, producer=waiting))
+        first, _ = waiter.wait(lambda command: command.type == BaseCommand.PRODUCER_SUCCESS)
+        assert not first.producer_success.producer_ready
+        if leaving == "close":
+            close = CommandCloseProducer(producer_id=0)
+            waiter.request(BaseCommand(type=BaseCommand.CLOSE_PRODUCER, close_producer=close))
+        else:
+            waiter.close()
+        if where == "pool":
+            wait_until(lambda: pool.brokers[0].stats()["producers"] == 0)
+        assert [one["producerName"] for one in admin.stats(topic)["publishers"]] == [name]
+        holder.close()
+        wait_until(lambda: not admin.stats(topic)["publishers"], what="the topic is free")
+
+        def let_in() -> bool:
+            """Whether the topic is free: the owner gives one that is gone its turn, for some ms."""
+            with suppress(RefusedError):
+                return next_one.produce(topic, producer_access_mode=ProducerAccessMode.AccessExclusive).producer_ready
+            return False
+
+        wait_until(let_in, 10, "another producer gets exclusive access")
+        next_one.publish(b"0", 0)
+        assert next_one.receipt().producer_id == 0

@@ -9,9 +9,7 @@ import pytest
 from readonly_engine.bookkeeper.ledger import LedgerReader
 from readonly_engine.bookkeeper.pool import BookiePool
 from readonly_engine.metadata.cluster import ClusterMetadata
-from readonly_engine.metadata.connect import store_at
 from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.metadata.url import MetadataUrl
 from readonly_engine.topic.cursors import CursorState, read_cursor
 from readonly_engine.wire.managed_ledger_pb2 import CursorEntry
 
@@ -19,6 +17,7 @@ from devstack.pool import Pool
 from devstack.pulsar.cluster import PulsarCluster
 from tests.support.messages import numbers_of, publish_numbers
 from tests.support.pulsar.fleet import SHARED, quiet_client
+from tests.support.pulsar.metadata import opened_store
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.nightly
@@ -27,34 +26,11 @@ RECEIVE_MS: Final = 20_000
 QUIET_MS: Final = 1_500
 """A message that must not come would have come by then."""
 
-DEFAULTS: Final = {
-    "4.2.4": {
-        "acknowledgmentAtBatchIndexLevelEnabled": "true",
-        "managedLedgerPersistIndividualAckAsLongArray": "true",
-        "managedLedgerInfoCompressionType": "NONE",
-        "managedCursorInfoCompressionType": "NONE",
-        "keySharedLookAheadMsgInReplayThresholdPerConsumer": "2000",
-        "keySharedLookAheadMsgInReplayThresholdPerSubscription": "20000",
-    },
-    "5.0.1": {
-        "acknowledgmentAtBatchIndexLevelEnabled": "true",
-        "managedLedgerPersistIndividualAckAsLongArray": "true",
-        "managedLedgerInfoCompressionType": "LZ4",
-        "managedCursorInfoCompressionType": "LZ4",
-        "keySharedLookAheadMsgInReplayThresholdPerConsumer": "4000",
-        "keySharedLookAheadMsgInReplayThresholdPerSubscription": "40000",
-    },
-}
-"""Defaults that differ from those of 4.0.8: false, false, NONE, NONE, 2000 and 20000."""
+LOOK_AHEAD: Final = {"4.2.4": 2000, "5.0.1": 4000}
+"""Default of keySharedLookAheadMsgInReplayThresholdPerConsumer."""
 
 COMPRESSED: Final = bytes.fromhex("4778")
 """First bytes of a compressed znode (MAGIC_MANAGED_INFO_METADATA of MetaStoreImpl)."""
-
-
-def test_the_defaults_that_differ(release: PulsarCluster) -> None:
-    expected = DEFAULTS[release.spec.version]
-    configuration = release.admin().runtime_configuration()
-    assert {name: configuration[name] for name in expected} == expected
 
 
 async def test_lists_of_ledgers_are_compressed(
@@ -62,12 +38,8 @@ async def test_lists_of_ledgers_are_compressed(
 ) -> None:
     publish_numbers(release_owner, topic, range(250), batching_enabled=False)
     codec = release.admin().runtime_configuration()["managedLedgerInfoCompressionType"]
-    store = store_at(MetadataUrl.parse(release.endpoints.metadata_store))
-    await store.start()
-    try:
+    async with opened_store(release.endpoints.metadata_store) as store:
         node = await store.get(f"/managed-ledgers/public/default/persistent/{topic.rsplit('/', 1)[1]}")
-    finally:
-        await store.close()
     assert node is not None
     assert node.value.startswith(COMPRESSED) == (codec != "NONE")
     with closing(quiet_client(release_pool.url)) as client:
@@ -86,26 +58,21 @@ def test_stored_acks_are_long_arrays(release: PulsarCluster, release_owner: puls
     positions = {(message.message_id().ledger_id(), message.message_id().entry_id()) for message in acked}
 
     async def stored() -> tuple[CursorState, CursorEntry] | None:
-        store = store_at(MetadataUrl.parse(release.endpoints.metadata_store))
-        await store.start()
-        cluster = ClusterMetadata(store)
-        bookies = BookiePool(cluster.bookie_address)
-        try:
-            state = await read_cursor(cluster, bookies, parse_topic_name(topic), "s")
-            assert state is not None
-            metadata = await cluster.ledger(state.cursor_ledger)
-            if metadata is None:  # the owner makes the ledger when it stores the first ack
-                return None
-            reader = LedgerReader(state.cursor_ledger, metadata, bookies)
-            last = (await reader.read_lac()).last_entry
-            if last < 0:
-                return None
-            (entry,) = await reader.read(last, last)
-            return state, CursorEntry.FromString(entry.payload)
-        finally:
-            bookies.close()
+        async with opened_store(release.endpoints.metadata_store) as store:
+            cluster = ClusterMetadata(store)
+            with closing(BookiePool(cluster.bookie_address)) as bookies:
+                state = await read_cursor(cluster, bookies, parse_topic_name(topic), "s")
+                assert state is not None
+                metadata = await cluster.ledger(state.cursor_ledger)
+                if metadata is None:  # the owner makes the ledger when it stores the first ack
+                    return None
+                reader = LedgerReader(state.cursor_ledger, metadata, bookies)
+                last = (await reader.read_lac()).last_entry
+                if last < 0:
+                    return None
+                (entry,) = await reader.read(last, last)
             await bookies.wait_closed()
-            await store.close()
+            return state, CursorEntry.FromString(entry.payload)
 
     def holes(state: CursorState) -> set[tuple[int, int]]:
         ranges = [(lower, upper) for lower, upper in state.holes if lower[0] == upper[0]]
@@ -126,7 +93,7 @@ def test_key_shared_looks_ahead_as_far_as_the_release(
     release: PulsarCluster, release_owner: pulsar.Client, release_pool: Pool, topic: str, through: str
 ) -> None:
     """A consumer without permits holds back its key. Other consumers get later messages up to the limit only."""
-    per_consumer = int(DEFAULTS[release.spec.version]["keySharedLookAheadMsgInReplayThresholdPerConsumer"])
+    per_consumer = LOOK_AHEAD[release.spec.version]
     client = release_owner if through == "owner" else quiet_client(release_pool.url)
     slow = client.subscribe(topic, "s", pulsar.ConsumerType.KeyShared, receiver_queue_size=1, consumer_name="slow")
     quick = client.subscribe(topic, "s", pulsar.ConsumerType.KeyShared, consumer_name="quick")
