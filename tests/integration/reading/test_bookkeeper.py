@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import signal
 import socket
 import subprocess
 import time
@@ -15,11 +14,9 @@ import pytest
 import uvloop
 from kazoo.client import KazooClient
 from readonly_engine.bookkeeper.connect import BookieSecurity
-from readonly_engine.bookkeeper.connection_v2 import BatchConnection
 from readonly_engine.bookkeeper.errors import NoSuchEntryError, NoSuchLedgerError, ReadFailedError
 from readonly_engine.bookkeeper.ledger import LedgerReader
 from readonly_engine.bookkeeper.pool import BATCH_REFUSALS, BookiePool
-from readonly_engine.bookkeeper.replicas import SPECULATE_S
 from readonly_engine.net.tls import ClientTls, TlsFiles
 from readonly_engine.wire.bookie import encode_read
 from readonly_engine.wire.bookkeeper_pb2 import LedgerMetadataFormat as Metadata
@@ -220,53 +217,6 @@ def test_an_entry_damaged_everywhere_is_an_error_that_says_so(make) -> None:
         read(ledger, *MANY)
 
 
-@pytest.mark.parametrize("segments", [[(0, [0, 1])], [(0, [0, 1, 2])]], ids=["in batches", "one by one"])
-def test_a_bookie_that_is_down(make, stack: PulsarCluster, segments) -> None:
-    ledger = make(segments=segments)
-
-    async def scene(reader, _pool):
-        assert len(await reader.read(*MANY)) == len(PAYLOADS)
-        await asyncio.to_thread(stack.kill_bookie, 1)
-        began = time.monotonic()
-        for part in (MANY, FEW, MANY):
-            assert [entry.payload for entry in await reader.read(*part)] == expected(*part)
-        assert time.monotonic() - began < 3
-        await asyncio.to_thread(stack.stop_bookie, 0)
-        with pytest.raises(ReadFailedError):
-            await reader.read(*FEW)
-
-    try:
-        with_reader(ledger, scene)
-    finally:
-        start_again(stack, 0, 1)
-    assert read(ledger, *MANY) == expected(*MANY)
-
-
-@pytest.mark.parametrize("segments", [[(0, [0, 1])], [(0, [0, 1, 2])]], ids=["in batches", "one by one"])
-def test_a_bookie_that_stalls_costs_one_wait_and_then_nothing(make, stack: PulsarCluster, segments) -> None:
-    ledger = make(segments=segments)
-    pid = next(server.pid for server in stack.status().servers if server.name == "bookie-1")
-
-    async def timed(reader, part):
-        began = time.monotonic()
-        assert [entry.payload for entry in await reader.read(*part)] == expected(*part)
-        return time.monotonic() - began
-
-    async def scene(reader, _pool):
-        await timed(reader, MANY)
-        os.kill(pid, signal.SIGSTOP)
-        try:
-            pause = await timed(reader, MANY)
-            again = await timed(reader, MANY)
-        finally:
-            os.kill(pid, signal.SIGCONT)
-        assert pause < SPECULATE_S[1] + 2
-        assert again < pause or again < 0.5
-        assert again < 1
-
-    with_reader(ledger, scene)
-
-
 class OldBookie:
     """Stands before a real bookie and closes the connection at the first BATCH_READ, as BookKeeper before 4.17 does."""
 
@@ -332,27 +282,6 @@ def test_a_bookie_that_dies_at_a_batch_read_is_not_taken_for_an_old_one(make, st
         with_reader(ledger, scene)
     finally:
         start_again(stack, 1)
-
-
-def test_the_near_bookie_is_read(make, bookies, monkeypatch) -> None:
-    asked = []
-    batch_read = BatchConnection.batch_read
-
-    def noting(self, *arguments):
-        asked.append(self.name)
-        return batch_read(self, *arguments)
-
-    monkeypatch.setattr(BatchConnection, "batch_read", noting)
-    places = dict(zip((name for name, _ in bookies), ("/zone-1/a", "/zone-2/a", "/zone-2/b"), strict=True))
-
-    async def scene(reader, pool):
-        pool.replica_order.place(places)
-        return [entry.payload for entry in await reader.read(*MANY)]
-
-    for here, near in (("/zone-1/x", 0), ("/zone-2/b", 1)):
-        asked.clear()
-        assert with_reader(make(), scene, locality=here) == PAYLOADS
-        assert set(asked) == {bookies[near][0]}
 
 
 # TLS

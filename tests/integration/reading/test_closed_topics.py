@@ -11,7 +11,7 @@ from kazoo.exceptions import NoNodeError
 from readonly_engine.bookkeeper.pool import BookiePool
 from readonly_engine.metadata.cluster import ClusterMetadata, ledger_path
 from readonly_engine.metadata.topic_name import TopicName, parse_topic_name
-from readonly_engine.metadata.watchers import CHILDREN, DATA, NoWatcherError, RemoveWatches
+from readonly_engine.metadata.watchers import DATA, NoWatcherError, RemoveWatches
 from readonly_engine.metadata.watches import NodeWatch
 from readonly_engine.metadata.zookeeper import ZooKeeperStore
 from readonly_engine.topic.cache import EntryCache
@@ -90,39 +90,6 @@ async def test_topics_that_were_opened_and_closed_are_gone_at_once(
             said = await answered(store, RemoveWatches(path, DATA))
             assert isinstance(said, NoWatcherError | NoNodeError), f"ZooKeeper still watches {path}: {said!r}"
     finally:
-        pool.close()
-        await store.close()
-
-
-async def test_a_node_that_two_follow_is_followed_until_both_have_stopped(pulsar, pulsar_client, topic: str) -> None:
-    store, _, pool = await _connected(pulsar)
-    path = f"/pulsar-readonly/test-{topic.rsplit('-', 1)[1]}"
-    before = kept(store)
-    told: dict[str, list[bytes | None]] = {"one": [], "two": []}
-    try:
-        await store.put(path, b"1")
-        follow = {
-            name: store.watch(path, lambda node, to=to: to.append(None if node is None else node.value))
-            for name, to in told.items()
-        }
-        await until(lambda: all(told.values()), 60, what="both know the node")
-        follow["one"].stop()
-        await store.put(path, b"2")
-        await until(lambda: told["two"] == [b"1", b"2"], 60, what="the other one hears of the change")
-        assert told["one"] == [b"1"]
-        follow["one"] = store.watch(path, lambda node: told["one"].append(node.value))
-        follow["two"].stop()  # while a look of the new one is under way
-        await until(lambda: told["one"] == [b"1", b"2"], 60, what="the new one looks")
-        await store.put(path, b"3")
-        await until(lambda: told["one"] == [b"1", b"2", b"3"], 60, what="the new one hears of the change")
-        follow["one"].stop()
-        children = store.watch_children(path, lambda _: None)
-        children.stop()
-        await until(lambda: kept(store) == before, 60, what="nobody follows the node")
-        assert isinstance(await answered(store, RemoveWatches(path, CHILDREN)), NoWatcherError)
-        assert store.connected
-    finally:
-        await store.remove(path)
         pool.close()
         await store.close()
 

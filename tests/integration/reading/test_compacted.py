@@ -68,44 +68,6 @@ def served(pool: Pool, topic: str) -> int:
     return sum(broker.dispatched(topic) for broker in pool.brokers)
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("batched", [False, True], ids=["unbatched", "batched"])
-def test_a_compacted_read_sees_what_it_sees_at_the_owner(txn_stack, txn_pool, owner, through, topic, batched) -> None:
-    publish(owner, topic, range(250), 40, batched=batched)
-    readers = [compacted_reader(client, topic) for client in (owner, through)]
-    first, second = map(read, readers)
-    assert first == second
-    assert len(first) == 250, "nothing is compacted yet"
-    compact(txn_stack, topic)
-    publish(owner, topic, range(250, 300), 60, batched=batched)
-    assert [read(reader) for reader in readers][1] == read(compacted_reader(owner, topic))[-50:]
-    fresh = [compacted_reader(client, topic) for client in (owner, through)]
-    first, second = map(read, fresh)
-    assert first == second
-    assert 50 < len(first) < 150
-    for reader in (*readers, *fresh):
-        reader.close()
-
-
-@pytest.mark.nightly
-def test_a_compacted_read_from_a_position(txn_stack, owner, through, topic) -> None:
-    publish(owner, topic, range(250), 90, batched=False)
-    reader = compacted_reader(owner, topic)
-    ids = []
-    while reader.has_message_available():
-        ids.append(reader.read_next(RECEIVE_MS).message_id())
-    reader.close()
-    compact(txn_stack, topic)
-    publish(owner, topic, range(250, 260), 90, batched=False)
-    for index in (0, 100, 200, 249):
-        told = []
-        for client in (owner, through):
-            reader = compacted_reader(client, topic, ids[index])
-            told.append(read(reader))
-            reader.close()
-        assert told[0] == told[1], index
-
-
 def test_entries_whose_ledgers_are_gone_are_read_from_the_compacted_one(
     txn_stack, txn_pool, owner, through, topic
 ) -> None:
@@ -165,51 +127,3 @@ def test_a_slow_compacted_read_loses_nothing_when_its_owner_moves(
 
 def _has_consumers(admin: PulsarAdmin, topic: str) -> bool:
     return any(one["consumers"] for one in admin.stats(topic)["subscriptions"].values())
-
-
-@pytest.mark.nightly
-def test_a_slow_compacted_read_goes_on_in_the_next_compaction(txn_stack, owner, through, topic) -> None:
-    publish(owner, topic, range(800), 700, batched=False)
-    compact(txn_stack, topic)
-    reader = through.create_reader(topic, EARLIEST, is_read_compacted=True, receiver_queue_size=1)
-    seen = [reader.read_next(RECEIVE_MS) for _ in range(3)]
-    publish(owner, topic, range(800, 1500), 700, batched=False)
-    compact(txn_stack, topic)
-    last = {f"key-{number % 700}": number for number in range(1500)}
-    while reader.has_message_available():
-        seen.append(reader.read_next(RECEIVE_MS))
-    newest = {message.partition_key(): message.data() for message in seen}
-    positions = [(message.message_id().ledger_id(), message.message_id().entry_id()) for message in seen]
-    assert positions == sorted(set(positions))
-    assert {key: value for key, value in newest.items() if value} == {
-        key: b"%d" % number for key, number in last.items() if number % 11 != 7
-    }
-
-
-@pytest.mark.nightly
-def test_a_durable_subscription_reads_compacted_and_acks(txn_stack, txn_pool, owner, through, topic) -> None:
-    publish(owner, topic, range(120), 30, batched=False)
-    compact(txn_stack, topic)
-    publish(owner, topic, range(120, 130), 30, batched=False)
-    told = []
-    for client, name in ((owner, "direct"), (through, "through")):
-        consumer = client.subscribe(
-            topic,
-            name,
-            initial_position=pulsar.InitialPosition.Earliest,
-            is_read_compacted=True,
-            receiver_queue_size=10,
-        )
-        got = []
-        try:
-            while True:
-                message = consumer.receive(3000)
-                got.append((str(message.message_id()), message.data()))
-                consumer.acknowledge_cumulative(message)
-        except pulsar.Timeout:
-            pass
-        told.append(got)
-        consumer.close()
-    assert told[0] == told[1]
-    stats = txn_stack.admin().stats(topic)["subscriptions"]
-    assert stats["through"]["msgBacklog"] == stats["direct"]["msgBacklog"]

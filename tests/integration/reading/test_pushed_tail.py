@@ -17,8 +17,6 @@ from tests.support.pulsar.fleet import Feed, Sink, backlog, quiet_client
 from tests.support.waiting import wait_until
 
 FEW = 20
-MANY = 20_000
-BATCH = 100
 UNLOADS = 3
 UNACKED = 100
 
@@ -75,28 +73,6 @@ def test_few_messages_are_pushed_and_bookies_are_not_asked(
     wait_until(lambda: not at_owner(admin, topic), what="the subscription of the broker is closed")
 
 
-@pytest.mark.nightly
-def test_many_messages_are_read_from_bookies_and_the_next_few_are_pushed_again(
-    broker: BrokerProcess, reader: pulsar.Client, pulsar_client: pulsar.Client, admin: PulsarAdmin, topic: str
-) -> None:
-    sink = Sink(reader.subscribe(topic, "s"))
-    wait_until(lambda: pushed(broker, topic))
-    # In batches, so that also a slow machine publishes more per second than the owner may push.
-    producer = pulsar_client.create_producer(
-        topic, batching_enabled=True, batching_max_messages=BATCH, block_if_queue_full=True
-    )
-    for number in range(MANY):
-        producer.send_async(b"%d" % number, None)
-    producer.flush()
-    wait_until(lambda: tail_of(broker, topic)["changes"] > 1)
-    wait_until(lambda: pushed(broker, topic), 60)
-    producer.send(b"%d" % MANY)
-    wait_until(lambda: len(sink.got) > MANY)
-    wait_until(lambda: backlog(admin, topic, "s") == 0)
-    assert sink.stop() == list(range(MANY + 1))
-    assert tail_of(broker, topic)["changes"] <= 5
-
-
 def test_unloads_lose_nothing_and_repeat_only_what_was_not_acked(
     broker: BrokerProcess, reader: pulsar.Client, pulsar_client: pulsar.Client, admin: PulsarAdmin, topic: str
 ) -> None:
@@ -117,32 +93,6 @@ def test_unloads_lose_nothing_and_repeat_only_what_was_not_acked(
     assert list(dict.fromkeys(got)) == list(range(sent))
     # A stock producer sends again what an unload left without a receipt. A stock consumer acks up to 0.1 s after a message.
     assert len(got) - sent <= UNLOADS * UNACKED
-
-
-def test_a_limit_of_subscriptions_is_left_to_the_users(
-    broker: BrokerProcess, reader: pulsar.Client, pulsar_client: pulsar.Client, admin: PulsarAdmin, topic: str
-) -> None:
-    admin.create_topic(topic)
-    admin.set_max_subscriptions(topic.removeprefix("persistent://").rpartition("/")[0], 2)
-    first, second = reader.subscribe(topic, "first"), reader.subscribe(topic, "second")
-    publish_numbers(pulsar_client, topic, range(1))
-    assert int(first.receive(10_000).data()) == int(second.receive(10_000).data()) == 0
-    assert tail_of(broker, topic) == {"source": "bookies", "changes": 0}
-    wait_until(lambda: "maxSubscriptionsPerTopic is 2" in broker.log.read_text())
-    assert not at_owner(admin, topic)
-
-
-def test_the_option_bookies_leaves_the_owner_alone(
-    own_pool: Callable[..., Pool], pulsar_client: pulsar.Client, admin: PulsarAdmin, topic: str
-) -> None:
-    (broker,) = own_pool(1, "--topics", topic, "--tail", "bookies").brokers
-    client = quiet_client(broker.url)
-    consumer = client.subscribe(topic, "s")
-    publish_numbers(pulsar_client, topic, range(FEW))
-    assert [int(consumer.receive(10_000).data()) for _ in range(FEW)] == list(range(FEW))
-    assert "tail" not in broker.stats()["topics"][topic]
-    assert not at_owner(admin, topic)
-    client.close()
 
 
 def test_a_binding_changes_the_source_of_an_open_topic(

@@ -72,18 +72,6 @@ def test_a_topic_of_several_ledgers_from_the_first_message_to_the_tail(
     assert sum(broker.dispatched(topic) for broker in pool.brokers) == 1100
 
 
-def test_only_one_exclusive_consumer_wherever_it_connects(pool_client, pulsar_client, topic: str) -> None:
-    publish(pulsar_client, topic, range(1))
-    through = pool_client.subscribe(topic, "s", initial_position=EARLIEST)
-    with pytest.raises(pulsar.ConsumerBusy):
-        pulsar_client.subscribe(topic, "s")
-    through.close()
-    direct = pulsar_client.subscribe(topic, "s")
-    with pytest.raises(pulsar.ConsumerBusy):
-        pool_client.subscribe(topic, "s")
-    direct.close()
-
-
 @pytest.mark.nightly
 def test_a_producer_that_is_faster_than_the_owner_takes_up_no_memory(pool: Pool, pool_client, topic: str) -> None:
     producer = pool_client.create_producer(

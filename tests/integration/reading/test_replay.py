@@ -299,19 +299,6 @@ def test_a_jump_and_a_loop_bring_the_same_messages_again(
     assert {message.number for message in messages} == set(numbers)
 
 
-def test_nothing_is_published_and_no_topic_is_made(
-    own_pool: Callable[..., Pool], recording: Recording, admin: PulsarAdmin, topic: str
-) -> None:
-    pool = own_pool(1, "--topics", TESTS, *recording.window())
-    with closing(quiet_client(pool.url, operation_timeout_seconds=5)) as client:
-        with pytest.raises(pulsar_lib.NotAllowedError):
-            client.create_producer(recording.topics[0])
-        for unknown in (topic, "persistent://public/default/unbound"):
-            with pytest.raises(pulsar_lib.PulsarException):
-                client.subscribe(unknown, "s")
-    assert topic not in admin.topics()
-
-
 def test_a_broker_of_the_present_does_not_join_a_replay(own_pool: Callable[..., Pool], recording: Recording) -> None:
     replay = own_pool(1, "--topics", TESTS, *recording.window())
     other = own_pool(0, "--topics", TESTS, "--pool", replay.name)

@@ -14,11 +14,9 @@ import pulsar as pulsar_lib
 import pytest
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.bookkeeper.pool import BookiePool
-from readonly_engine.config.tiered import BOOKKEEPER_FIRST, TieredConfig
+from readonly_engine.config.tiered import TieredConfig
 from readonly_engine.metadata.cluster import ClusterMetadata
-from readonly_engine.metadata.connect import store_at
 from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.metadata.url import MetadataUrl
 from readonly_engine.tiered.storage import TieredStorage
 from readonly_engine.topic.cache import EntryCache
 from readonly_engine.topic.log import TopicLog
@@ -32,6 +30,7 @@ from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.distribution import ensure_distribution, ensure_offloaders
 from devstack.pulsar.spec import DEFAULT_VERSION, PulsarSpec, Setting
 from tests.support.pulsar.fleet import quiet_client
+from tests.support.pulsar.metadata import opened_store
 
 pytestmark = [pytest.mark.nightly, pytest.mark.own_stack]
 
@@ -142,22 +141,17 @@ def publish(client: pulsar_lib.Client, topic: str, seed: int, sizes: list[int], 
 async def topic_log(
     stack: PulsarCluster, topic: str, tiered: TieredStorage | None, cache: int = 256 << 20
 ) -> AsyncIterator[TopicLog]:
-    store = store_at(MetadataUrl.parse(stack.endpoints.metadata_store))
-    await store.start()
-    cluster = ClusterMetadata(store)
-    pool = BookiePool(cluster.bookie_address)
-
     async def nobody() -> None:
         return None
 
-    log = TopicLog(parse_topic_name(topic), cluster, pool, EntryCache(cache), nobody, tiered)
-    try:
-        await log.opened()
-        yield log
-    finally:
-        log.close()
-        await store.close()
-        pool.close()
+    async with opened_store(stack.endpoints.metadata_store) as store:
+        cluster = ClusterMetadata(store)
+        with (
+            closing(BookiePool(cluster.bookie_address)) as pool,
+            closing(TopicLog(parse_topic_name(topic), cluster, pool, EntryCache(cache), nobody, tiered)) as log,
+        ):
+            await log.opened()
+            yield log
         await pool.wait_closed()
 
 
@@ -200,9 +194,7 @@ def delete_from_bookies(stack: PulsarCluster, admin: PulsarAdmin, namespace: str
     )
 
     async def run() -> None:
-        store = store_at(MetadataUrl.parse(stack.endpoints.metadata_store))
-        await store.start()
-        try:
+        async with opened_store(stack.endpoints.metadata_store) as store:
             cluster = ClusterMetadata(store)
             while True:
                 await asyncio.to_thread(admin.trim, topic)
@@ -212,8 +204,6 @@ def delete_from_bookies(stack: PulsarCluster, admin: PulsarAdmin, namespace: str
                 if all(ledger.offload_context.bookkeeper_deleted for ledger in offloaded) and all(gone):
                     return
                 await asyncio.sleep(0.2)
-        finally:
-            await store.close()
 
     asyncio.run(asyncio.wait_for(run(), DEADLINE_S))
 
@@ -270,18 +260,14 @@ def test_offloaded_then_deleted_from_the_bookies_and_all_is_still_there(
 
 async def read_offloaded(stack: PulsarCluster, topic: str, tiered: TieredStorage, position: Position) -> bytes:
     """One entry straight from tiered storage."""
-    store = store_at(MetadataUrl.parse(stack.endpoints.metadata_store))
-    await store.start()
-    try:
+    async with opened_store(stack.endpoints.metadata_store) as store:
         name = parse_topic_name(topic)
         info = await ClusterMetadata(store).topic(name)
         context = next(one.offload_context for one in info.ledger_info if one.ledger_id == position.ledger_id)
         path = name.managed_ledger_path.removeprefix("/managed-ledgers/")
-        ledger = await tiered.open(path, position.ledger_id, context)
-        return (await ledger.read(position.entry_id, position.entry_id))[0].payload
-    finally:
-        tiered.close()
-        await store.close()
+        with closing(tiered):
+            ledger = await tiered.open(path, position.ledger_id, context)
+            return (await ledger.read(position.entry_id, position.entry_id))[0].payload
 
 
 async def read_one(stack: PulsarCluster, topic: str, tiered: TieredStorage | None, position: Position) -> bytes:
@@ -304,26 +290,6 @@ def test_an_entry_amid_a_large_ledger_is_found_without_reading_all_of_it(
         assert asyncio.run(read_offloaded(stack, topic, tiered, position)) == before[position]
         if request.node.callspec.params["namespace"] == "S3":  # a MapFile has a place for each 128th entry only
             assert tiered.windows.bytes_read <= 2 * BLOCK_BYTES
-
-
-def test_where_one_copy_fails_the_other_is_read(stack, admin: PulsarAdmin, client, namespace: str, caplog) -> None:
-    topic = f"persistent://{namespace}/either-{uuid.uuid4().hex[:8]}"
-    publish(client, topic, 4, [100], 150)
-    before = read_all(stack, topic)
-    offload(admin, topic)
-    nowhere = tiered_storage(endpoint="http://127.0.0.1:9", filesystem_root="/nonexistent", request_timeout=2.0)
-    assert before == read_all(stack, topic, nowhere)
-    assert "source=tiered storage" in caplog.text
-    unused = tiered_storage(read_priority=BOOKKEEPER_FIRST)
-    assert before == read_all(stack, topic, unused)
-    assert unused.windows.requests == 0
-    stack.stop_bookie(0)
-    try:
-        reader = tiered_storage(read_priority=BOOKKEEPER_FIRST)
-        assert asyncio.run(read_one(stack, topic, reader, before[7][0])) == before[7][1]
-        assert reader.windows.requests > 0
-    finally:
-        stack.start_bookie(0)
 
 
 @pytest.mark.parametrize("namespace", ["S3"], indirect=True)

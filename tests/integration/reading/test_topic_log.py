@@ -4,17 +4,14 @@ import asyncio
 import os
 import signal
 import time
-import uuid
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 
 import pulsar as pulsar_lib
 import pytest
 from readonly_engine.bookkeeper.pool import BookiePool
 from readonly_engine.metadata.cluster import ClusterMetadata
-from readonly_engine.metadata.connect import store_at
 from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.metadata.url import MetadataUrl
 from readonly_engine.topic.cache import EntryCache
 from readonly_engine.topic.log import TopicLog
 from readonly_engine.topic.position import EARLIEST, Position
@@ -23,11 +20,10 @@ from readonly_engine.wire.batch import decode_stored_entry, unpack
 
 from devstack.pulsar.admin import PulsarAdmin
 from devstack.pulsar.cluster import PulsarCluster
-from devstack.pulsar.counters import entries_read, entries_read_at
+from devstack.pulsar.counters import entries_read
 from devstack.pulsar.spec import DEFAULT_METADATA, OXIA
 from devstack.pulsar.status import Endpoints
-from tests.support.pulsar.fleet import quiet_client
-from tests.support.waiting import until
+from tests.support.pulsar.metadata import opened_store
 
 DEADLINE_S = 60
 
@@ -37,29 +33,17 @@ async def nobody() -> None:
 
 
 @asynccontextmanager
-async def logs_of(pulsar: Endpoints, topic: str, count: int = 1, locality: str = "") -> AsyncIterator[list[TopicLog]]:
-    """Logs of one topic that share a cache."""
-    store = store_at(MetadataUrl.parse(pulsar.metadata_store))
-    await store.start()
-    cluster = ClusterMetadata(store)
-    pool = BookiePool(cluster.bookie_address, locality=locality)
-    placed = asyncio.Event()
-    racks = cluster.watch_racks(lambda places: (pool.replica_order.place(places), placed.set()))
-    cache = EntryCache(256 << 20)
-    logs = [TopicLog(parse_topic_name(topic), cluster, pool, cache, nobody) for _ in range(count)]
-    try:
-        await asyncio.wait_for(placed.wait(), DEADLINE_S)
-        for log in logs:
+async def log_of(pulsar: Endpoints, topic: str) -> AsyncIterator[TopicLog]:
+    async with opened_store(pulsar.metadata_store) as store:
+        cluster = ClusterMetadata(store)
+        with (
+            closing(BookiePool(cluster.bookie_address)) as pool,
+            closing(TopicLog(parse_topic_name(topic), cluster, pool, EntryCache(256 << 20), nobody)) as log,
+        ):
             await log.opened()
             await log.refresh()
-        yield logs
-    finally:
-        racks.stop()
-        for log in logs:
-            log.close()
-        pool.close()
+            yield log
         await pool.wait_closed()
-        await store.close()
 
 
 def publish(client: pulsar_lib.Client, topic: str, numbers: range) -> list[pulsar_lib.MessageId]:
@@ -113,7 +97,7 @@ class LogFollower:
 
 async def test_first_last_next_previous_and_distance(pulsar, pulsar_client, topic: str) -> None:
     ids = [Position(one.ledger_id(), one.entry_id()) for one in publish(pulsar_client, topic, range(250))]
-    async with logs_of(pulsar, topic) as (log,):
+    async with log_of(pulsar, topic) as log:
         follower = LogFollower(log)
         await follower.until(249)
         chain = log.chain
@@ -127,73 +111,11 @@ async def test_first_last_next_previous_and_distance(pulsar, pulsar_client, topi
         follower.task.cancel()
 
 
-@pytest.mark.nightly
-async def test_a_new_owner_recovers_the_last_ledger(
-    pulsar, pulsar_client, breakable_pulsar: PulsarCluster, topic: str
-) -> None:
-    publish(pulsar_client, topic, range(30))
-    async with logs_of(pulsar, topic) as (log,):
-        follower = LogFollower(log)
-        await follower.until(29)
-        ledger_id = follower.positions[-1].ledger_id
-        for broker in range(breakable_pulsar.spec.brokers):
-            await asyncio.to_thread(breakable_pulsar.kill_broker, broker)
-        for broker in range(breakable_pulsar.spec.brokers):
-            await asyncio.to_thread(breakable_pulsar.start_broker, broker)
-        client = quiet_client(pulsar.writer_url)
-        await asyncio.to_thread(publish, client, topic, range(30, 40))
-        await follower.until(39)
-        assert follower.numbers == list(range(40))
-        assert log.chain.ledger(ledger_id).last_readable == 29
-        assert log.chain.ledger(ledger_id).closed
-        assert follower.positions[-1].ledger_id > ledger_id
-        client.close()
-        follower.task.cancel()
-
-
-@pytest.mark.nightly
-async def test_truncation_under_a_reader(pulsar, pulsar_client, admin: PulsarAdmin, topic: str, caplog) -> None:
-    publish(pulsar_client, topic, range(250))
-    async with logs_of(pulsar, topic) as (log,):
-        reader = TopicReader(log)
-        entries = reader.entries(follow=True)
-        got = [number(await anext(entries)) for _ in range(5)]
-        await asyncio.to_thread(admin._request, "DELETE", f"/admin/v2/{log.topic.rest_path}/truncate")
-        await until(lambda: len(log.chain.ledger_ids) <= 1, DEADLINE_S)
-        await asyncio.to_thread(publish, pulsar_client, topic, range(250, 255))
-        async with asyncio.timeout(DEADLINE_S):
-            while got[-1] < 254:
-                got.append(number(await anext(entries)))
-        # What was read ahead is still given; nothing comes twice or out of order, and the gap is counted and said once.
-        assert got == sorted(set(got))
-        assert reader.jumps == 1
-        assert reader.lost == 255 - len(got)
-        await entries.aclose()
-    assert caplog.text.count("skipping deleted entries") == 1
-
-
-@pytest.mark.nightly
-async def test_a_topic_deleted_and_made_again_under_a_reader(
-    pulsar, pulsar_client, admin: PulsarAdmin, topic: str
-) -> None:
-    publish(pulsar_client, topic, range(20))
-    async with logs_of(pulsar, topic) as (log,):
-        follower = LogFollower(log)
-        await follower.until(19)
-        await asyncio.to_thread(admin._request, "DELETE", f"/admin/v2/{log.topic.rest_path}", query={"force": "true"})
-        await until(lambda: not log.chain.exists, DEADLINE_S)
-        await asyncio.to_thread(publish, pulsar_client, topic, range(20, 30))
-        await follower.until(29)
-        assert follower.numbers == list(range(30))
-        assert (follower.reader.jumps, follower.reader.lost) == (0, 0)
-        follower.task.cancel()
-
-
 async def test_the_position_of_a_time_is_the_owners(pulsar, pulsar_client, admin: PulsarAdmin, topic: str) -> None:
     producer = pulsar_client.create_producer(topic, batching_enabled=False)
     for value in range(230):
         producer.send(b"%d" % value)
-    async with logs_of(pulsar, topic) as (log,):
+    async with log_of(pulsar, topic) as log:
         follower = LogFollower(log)
         await follower.until(229)
         follower.task.cancel()
@@ -226,7 +148,7 @@ async def test_reads_go_on_while_zookeeper_is_away_and_a_roll_is_seen_afterwards
 ) -> None:
     publish(pulsar_client, topic, range(150))
     producer = pulsar_client.create_producer(topic, batching_enabled=False, block_if_queue_full=True)
-    async with logs_of(pulsar, topic) as (log,):
+    async with log_of(pulsar, topic) as log:
         follower = LogFollower(log)
         await follower.until(149)
         sent = 150
@@ -275,7 +197,7 @@ async def test_an_entry_is_read_from_a_bookie_once_however_many_read_it(
     async def read_all(log: TopicLog) -> list[int]:
         return [number(entry) async for entry in TopicReader(log).entries()]
 
-    async with logs_of(pulsar, topic) as (log,):
+    async with log_of(pulsar, topic) as log:
         log.confirm(Position(last.ledger_id(), last.entry_id()))  # the owner tells the bookies of it a moment later
         before = entries_read(pulsar)
         results = await asyncio.gather(*(read_all(log) for _ in range(readers)))
@@ -320,7 +242,7 @@ async def test_an_entry_at_the_tail_is_read_from_a_bookie_once(
     record_testsuite_property,
 ) -> None:
     publish(pulsar_client, topic, range(1))
-    async with logs_of(pulsar, topic) as (log,):
+    async with log_of(pulsar, topic) as log:
         followers = [LogFollower(log) for _ in range(readers)]
         await followers[0].until(0)
         per_entry: list[float] = []
@@ -338,65 +260,3 @@ async def test_an_entry_at_the_tail_is_read_from_a_bookie_once(
             f"bookie reads per entry at the tail, {readers} readers, {per_second:g}/s", f"{min(per_entry):.3f}"
         )
         assert 0.99 <= min(per_entry) <= most, per_entry
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("per_second", [1000.0, 200.0, 2.0], ids=["quick", "flow", "isolated"])
-async def test_a_polled_bookie_that_stalls_holds_the_tail_up_for_a_moment_only(
-    pulsar, pulsar_client, breakable_pulsar: PulsarCluster, admin: PulsarAdmin, per_second: float
-) -> None:
-    """Three copies, of which two suffice to the writer: it continues without the bookie."""
-    namespace = f"public/three-{uuid.uuid4().hex[:8]}"
-    admin.create_namespace(namespace)
-    admin.set_persistence(namespace, ensemble=3, write_quorum=3, ack_quorum=2)
-    topic = f"persistent://{namespace}/stalling"
-    publish(pulsar_client, topic, range(1))
-    count = int(per_second * 4)
-    async with logs_of(pulsar, topic) as (log,):
-        follower = LogFollower(log)
-        await follower.until(0)
-        leader = log._tails[follower.positions[0].ledger_id]._poll_target.bookie
-        publishing = asyncio.create_task(asyncio.to_thread(publish_at, pulsar_client, topic, count, per_second))
-        await follower.until_count(1 + count // 4)
-        with frozen(breakable_pulsar, f"bookie-{pulsar.bookies.index(leader)}"):
-            sent = await publishing
-            await follower.until(count - 1)
-        assert follower.numbers == [0, *range(count)]
-        late = [took - receipt for took, receipt in zip(follower.times[1:], sent, strict=True)]
-        assert max(late) < 2.5, late  # 0.2 s on a machine at rest; a poll that nobody takes over lasts 10 s
-        follower.task.cancel()
-
-
-@pytest.mark.nightly
-def test_of_bookies_in_different_racks_the_near_one_is_read(pulsar, pulsar_client, admin: PulsarAdmin) -> None:
-    namespace = f"public/racks-{uuid.uuid4().hex[:8]}"
-    admin.create_namespace(namespace)
-    admin.set_persistence(namespace, ensemble=3, write_quorum=3, ack_quorum=3)
-    topic = f"persistent://{namespace}/near"
-    publish(pulsar_client, topic, range(250))
-    placed = pulsar.bookies[:2]
-
-    async def run(near: int) -> list[int]:
-        before = [entries_read_at(url) for url in pulsar.bookie_metrics]
-        async with logs_of(pulsar, topic, locality=f"/rack-{near}") as (log,):
-            deadline = time.monotonic() + DEADLINE_S
-            while (
-                log.limit is None or log.chain.count_up_to(log.limit) < 250
-            ):  # the last ones are confirmed a moment later
-                assert time.monotonic() < deadline, log.limit
-                await asyncio.sleep(0.02)
-            assert [number(entry) async for entry in TopicReader(log).entries()] == list(range(250))
-        after = [entries_read_at(url) for url in pulsar.bookie_metrics]
-        return [late - early for early, late in zip(before, after, strict=True)]
-
-    try:
-        for index, bookie in enumerate(placed):
-            body = {"rack": f"/rack-{index}", "hostname": f"host-{index}"}
-            admin._request("POST", f"/admin/v2/bookies/racks-info/{bookie}", body=body, query={"group": "default"})
-        for near in range(len(placed)):
-            reads = asyncio.run(run(near))
-            assert reads[near] >= 250
-            assert sum(reads) - reads[near] <= 10, reads  # READ_LAC asks every bookie
-    finally:
-        for bookie in placed:
-            admin._request("DELETE", f"/admin/v2/bookies/racks-info/{bookie}")
