@@ -1,8 +1,6 @@
 """Claims on a real ZooKeeper: two brokers, each with a session of its own, that end, hang and come back."""
 
 import asyncio
-import os
-import signal
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -12,16 +10,14 @@ import pytest
 from readonly_engine.broker.pool.claim_store import ClaimStore
 from readonly_engine.broker.pool.claims import ActionKind, ClaimKey
 from readonly_engine.broker.pool.membership import PoolMembership
-from readonly_engine.metadata.connect import store_at
 from readonly_engine.metadata.lease import EARLIER_POLL_S
 from readonly_engine.metadata.store import MetadataStore
 from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.metadata.url import MetadataUrl
 from readonly_engine.owner.errors import OwnerUnavailableError
 
-from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.status import Endpoints
 from tests.integration.conftest import zookeeper_only
+from tests.support.pulsar.metadata import opened_store
 from tests.support.waiting import until
 
 KEY = ClaimKey(parse_topic_name("orders"), "a subscription/of=some name")
@@ -38,18 +34,8 @@ class Member:
 
 
 @asynccontextmanager
-async def store(pulsar: Endpoints) -> AsyncIterator[MetadataStore]:
-    made = store_at(MetadataUrl.parse(pulsar.metadata_store))
-    await made.start()
-    try:
-        yield made
-    finally:
-        await made.close()
-
-
-@asynccontextmanager
 async def member(pulsar: Endpoints, pool: str, url: str) -> AsyncIterator[Member]:
-    async with store(pulsar) as opened:
+    async with opened_store(pulsar.metadata_store) as opened:
         made = Member(opened, pool, url)
         made.claiming.start(lambda action: made.told.append(action.kind))
         await made.fleet.join()
@@ -108,8 +94,9 @@ async def test_a_claim_that_follows_that_of_an_earlier_life_is_left_alone(
 ) -> None:
     """The old session ends, and another broker makes its claim, between a look at the old claim and what follows from it."""
     path = f"/pulsar-readonly/pools/{pool}/claims/one"
-    async with store(pulsar) as again, store(pulsar) as other:
-        async with store(pulsar) as before:
+    url = pulsar.metadata_store
+    async with opened_store(url) as again, opened_store(url) as other:
+        async with opened_store(url) as before:
             assert (await before.claim(path, b"a")).session
             looked, proceed = asyncio.Event(), asyncio.Event()
             call = again._source._call
@@ -131,24 +118,3 @@ async def test_a_claim_that_follows_that_of_an_earlier_life_is_left_alone(
         found = await other.get(path)
         assert found is not None
         assert found.value == b"b"
-
-
-@pytest.mark.nightly
-async def test_claims_rest_while_zookeeper_hangs_and_go_on_with_the_same_session(
-    breakable_pulsar: PulsarCluster, pool: str
-) -> None:
-    names = breakable_pulsar.metadata_server
-    zookeeper = next(server.pid for server in breakable_pulsar.status().servers if server.name == names)
-    async with member(breakable_pulsar.endpoints, pool, "pulsar://a:6650") as a:
-        await a.claiming.acquire(KEY)
-        os.kill(zookeeper, signal.SIGSTOP)
-        try:
-            await until(lambda: a.claiming.suspended, 60)
-            assert a.told == [ActionKind.SUSPEND]
-            with pytest.raises(OwnerUnavailableError):
-                await a.claiming.acquire(KEY)
-        finally:
-            os.kill(zookeeper, signal.SIGCONT)
-        await until(lambda: ActionKind.RESUME in a.told, 60)
-        assert a.claiming.held == [KEY]
-        assert (await a.claiming.acquire(KEY)).url == ""

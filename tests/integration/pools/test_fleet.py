@@ -149,25 +149,6 @@ def _message(client: RawClient) -> CommandMessage:
     return command.message
 
 
-@pytest.mark.nightly
-def test_a_broker_that_joins_takes_topics_over(own_pool, pulsar_client, admin: PulsarAdmin, topic: str) -> None:
-    pool = own_pool(1, "--topics", TESTS)
-    admin.create_partitioned_topic(topic, 6)
-    client = quiet_client(pool.url)
-    sink = Sink(client.subscribe(topic, "s", consumer_type=SHARED, initial_position=EARLIEST))
-    feed = Feed(pulsar_client, topic)
-    wait_until(lambda: len(sink.got) > 100)
-    pool.start(1)
-    wait_until(lambda: sum(len(broker.stats()["topics"]) for broker in pool.brokers) == 6)
-    wait_until(lambda: all(broker.stats()["topics"] for broker in pool.brokers), what="both brokers serve partitions")
-    mark = feed.sent
-    wait_until(lambda: feed.sent > mark + 100)
-    sent = feed.stop()
-    wait_until(lambda: set(sink.got) == set(range(sent)))
-    sink.stop()
-    client.close()
-
-
 def _serve(*options: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "readonly_engine.command", "serve", *options]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -187,16 +168,6 @@ def right_options(pulsar: Endpoints) -> dict[str, str]:
 
 def _words(options: dict[str, str]) -> list[str]:
     return [word for pair in options.items() for word in pair]
-
-
-@pytest.mark.nightly
-def test_an_unreachable_zookeeper_is_named(right_options: dict[str, str]) -> None:
-    port = free_port()
-    done = _serve(*_words(right_options | {"--metadata-store-url": f"zk:127.0.0.1:{port}"}))
-    assert (done.returncode, done.stderr.splitlines()[-1]) == (
-        1,
-        f"pulsar-readonly serve: --metadata-store-url: no ZooKeeper answers at 127.0.0.1:{port} within 10 s",
-    )
 
 
 @pytest.mark.nightly

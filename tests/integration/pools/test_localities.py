@@ -57,25 +57,6 @@ def client_of(broker: BrokerProcess, listener: str) -> pulsar.Client:
     return quiet_client(broker.url, listener_name=listener)
 
 
-def test_a_lookup_names_a_broker_of_the_clients_locality_and_any_other_if_there_is_none(
-    zoned: Zoned, pulsar: Endpoints, pulsar_client, topic: str
-) -> None:
-    publish_numbers(pulsar_client, topic, range(1))
-    wait_known(zoned, topic)
-    urls = {zone: broker.url for zone, broker in zoned.items()}
-    for asked in zoned.values():
-        for zone in "ab":
-            assert answers(asked, topic, rack=zone) == answers(asked, topic, listener=f"/{zone}") == {urls[zone]}
-        assert answers(asked, topic) == {asked.url}, "a client that gives none is near the broker that it reached"
-        assert answers(asked, topic, rack="/c") == set(urls.values())
-    unbound = f"persistent://public/default/unbound-{uuid.uuid4().hex[:12]}"
-    publish_numbers(pulsar_client, unbound, range(1))
-    assert answers(zoned["a"], unbound, listener="/b", rack="/b") <= set(pulsar.brokers), "the owner's, wherever it is"
-
-    zoned["b"].stop()
-    assert answers(zoned["a"], topic, rack="/b") == {urls["a"]}
-
-
 def test_stock_clients_are_served_in_their_zone(
     zoned: Zoned, pulsar_stack: PulsarCluster, pulsar_client, topic: str
 ) -> None:

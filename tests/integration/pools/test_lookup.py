@@ -6,16 +6,11 @@ from collections import Counter
 import pulsar
 import pytest
 from readonly_engine.wire.pulsar_pb2 import (
-    BaseCommand,
     CommandSubscribe,
-    CommandWatchTopicList,
-    CommandWatchTopicListClose,
-    CommandWatchTopicUpdate,
 )
 
 from devstack.pool import Pool
 from devstack.pulsar.admin import PulsarAdmin
-from devstack.pulsar.cluster import PulsarCluster
 from tests.support.messages import publish_numbers
 from tests.support.pulsar.fleet import SHARED, TESTS, Feed, Sink, backlog, claims_of, consumers_at, quiet_client
 from tests.support.pulsar.raw_client import RawClient, RefusedError
@@ -84,27 +79,6 @@ def test_topics_that_are_not_bound_are_the_owners(own_pool, pulsar_client, admin
     client.close()
 
 
-@pytest.mark.nightly
-def test_partitions_are_spread_and_new_ones_are_found(own_pool, pulsar_client, admin: PulsarAdmin, topic: str) -> None:
-    pool = own_pool(2, "--topics", TESTS)
-    admin.create_partitioned_topic(topic, 4)
-    client = quiet_client(pool.url)
-    sink = Sink(client.subscribe(topic, "s", initial_position=EARLIEST))
-    feed = Feed(pulsar_client, topic)
-    wait_until(lambda: len(sink.got) > 50)
-    counts = [sum(consumers_at(broker, f"{topic}-partition-{i}") for i in range(4)) for broker in pool.brokers]
-    assert sorted(counts) == [2, 2]
-    sent = feed.stop()
-    wait_until(lambda: len(sink.got) >= sent)
-    assert sorted(sink.stop()) == list(range(sent))
-    client.close()
-    admin.update_partitions(topic, 6)
-    with RawClient(pool.brokers[0].url) as raw:
-        assert raw.partitions(topic) == 6
-        urls = {raw.lookup(f"{topic}-partition-{index}") for index in range(6)}
-    assert urls == {broker.url for broker in pool.brokers}
-
-
 def test_producers_are_relayed_for_life_also_of_clients_that_go_where_they_are_told(
     own_pool, admin: PulsarAdmin, topic: str
 ) -> None:
@@ -117,58 +91,6 @@ def test_producers_are_relayed_for_life_also_of_clients_that_go_where_they_are_t
     assert versions == ["pulsar-readonly"] * 3
     assert pool.brokers[0].stats()["producers"] == 3
     client.close()
-
-
-@pytest.mark.nightly
-def test_a_pattern_hears_of_new_topics_at_once_also_after_the_connection_broke(
-    own_pool, breakable_pulsar: PulsarCluster, pulsar_client
-) -> None:
-    pool = own_pool(1, "--topics", TESTS)
-    prefix = f"persistent://public/default/test-{uuid.uuid4().hex[:12]}"
-    pulsar_client.create_producer(f"{prefix}-0").close()
-    watch = CommandWatchTopicList(watcher_id=7, namespace="public/default", topics_pattern=f"{prefix}-.*")
-    with RawClient(pool.brokers[0].url) as client:
-        answer = client.request(BaseCommand(type=BaseCommand.WATCH_TOPIC_LIST, watch_topic_list=watch))
-        found = answer.watch_topic_list_success
-        assert (found.watcher_id, list(found.topics)) == (7, [f"{prefix}-0"])
-
-        pulsar_client.create_producer(f"{prefix}-1").close()
-        update = heard(client)
-        assert (update.watcher_id, list(update.new_topics)) == (7, [f"{prefix}-1"])
-
-        breakable_pulsar.kill_broker(0)  # the writer URL's
-        breakable_pulsar.start_broker(0)
-        pulsar_client.create_producer(f"{prefix}-2").close()
-        assert list(heard(client, 60).new_topics) == [f"{prefix}-2"]
-
-        close = CommandWatchTopicListClose(watcher_id=7)
-        client.request(BaseCommand(type=BaseCommand.WATCH_TOPIC_LIST_CLOSE, watch_topic_list_close=close))
-
-
-def heard(client: RawClient, seconds: float = 30) -> CommandWatchTopicUpdate:
-    command, _ = client.wait(lambda command: command.type == BaseCommand.WATCH_TOPIC_UPDATE, seconds)
-    return command.watch_topic_update
-
-
-@pytest.mark.nightly
-def test_a_client_that_is_not_told_where_to_go_is_relayed_between_brokers(own_pool, pulsar_client, topic: str) -> None:
-    """Of a client that is not known nobody knows whether it goes where it is told: its messages come through both brokers."""
-    pool = own_pool(2, "--topics", TESTS)
-    publish_numbers(pulsar_client, topic, range(10))
-    consumers = []
-    for broker in pool.brokers:
-        client = RawClient(broker.url)
-        consumers.append((broker, client))
-        client.subscribe(topic, "s", sub_type=CommandSubscribe.Shared, initial_position=CommandSubscribe.Earliest)
-    serving = [bool(claims_of(broker, topic)) for broker, _ in consumers]
-    assert sorted(serving) == [False, True]
-    broker, client = consumers[serving.index(False)]
-    assert next(iter(broker.stats()["topics"][topic]["subscriptions"].values()))["servedBy"] != "owner"
-    client.flow(5)
-    for _ in range(5):
-        client.receive()
-    for _, client in consumers:
-        client.close()
 
 
 def test_limits_are_refused_in_words_that_clients_understand(own_pool, topic: str) -> None:

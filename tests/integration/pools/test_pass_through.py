@@ -1,9 +1,7 @@
 """What a pool leaves to the owner, whole, and takes back: the stock Python client through the pool and at the owner at once."""
 
-import json
 import time
 import urllib.request
-import uuid
 from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
@@ -120,52 +118,12 @@ def test_a_consumer_at_the_owner_that_was_there_before_is_seen_at_once(txn_pool,
             one.receive(300)
 
 
-@pytest.mark.nightly
-def test_two_pools_on_one_subscription_leave_it_to_the_owner(
-    txn_stack, txn_pool, tmp_path, owner, through, topic
-) -> None:
-    other = Pool(txn_stack.endpoints, tmp_path, uuid.uuid4().hex, ["--topics", topic])
-    client = None
-    try:
-        other.start()
-        client = quiet_client(other.url)
-        consumers = [subscribe(one, topic, pulsar.ConsumerType.Shared) for one in (through, client)]
-        wait_until(lambda: reasons(txn_pool, topic) == reasons(other, topic) == ["direct-consumers"], 60)
-        publish(owner, topic, range(60))
-        assert sorted(chain(*drain(*consumers, count=60))) == list(range(60))
-    finally:
-        if client is not None:
-            client.close()
-        other.close()
-
-
-@pytest.mark.nightly
-def test_exclusive_and_failover_need_no_look_at_the_owner(txn_pool, owner, through, topic) -> None:
-    publish(owner, topic, range(10))
-    direct = subscribe(owner, topic, pulsar.ConsumerType.Failover)
-    consumer = subscribe(through, topic, pulsar.ConsumerType.Failover)
-    assert sorted(chain(*drain(consumer, direct, count=10))) == list(range(10))
-    assert reasons(txn_pool, topic) == []
-
-
-def set_filter(stack: PulsarCluster, topic: str, name: str) -> None:
-    path = topic.replace("://", "/")
-    request = urllib.request.Request(
-        f"{stack.endpoints.admin_url}/admin/v2/{path}/entryFilters",
-        data=json.dumps({"entryFilterNames": name}).encode(),
-        headers={"Content-Type": "application/json"},
-        method="POST" if name else "DELETE",
-    )
-    with urllib.request.urlopen(request, timeout=30):
-        pass
-
-
 def test_a_topic_with_an_entry_filter_is_left_to_the_owner_which_alone_can_run_it(
     txn_stack, txn_pool, owner, through, topic
 ) -> None:
     publish(owner, topic, range(10))
     connected = through.subscribe(topic, "connected", receiver_queue_size=1)
-    set_filter(txn_stack, topic, "only-even")
+    txn_stack.admin().set_topic_policy(topic, "entryFilters", {"entryFilterNames": "only-even"})
     path = topic.replace("://", "/")
     applied = f"{txn_stack.endpoints.admin_url}/admin/v2/{path}/entryFilters?applied=true"
     wait_until(lambda: b"only-even" in urllib.request.urlopen(applied, timeout=30).read(), 60)

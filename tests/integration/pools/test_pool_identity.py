@@ -2,38 +2,23 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from readonly_engine.broker.pool.membership import PoolMembership
-from readonly_engine.metadata.connect import store_at
 from readonly_engine.metadata.errors import NotAdmittedError
-from readonly_engine.metadata.store import MetadataStore
-from readonly_engine.metadata.url import MetadataUrl
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 from devstack.pool import BrokerProcess
 from devstack.pulsar.admin import PulsarAdmin
 from devstack.pulsar.status import Endpoints
 from tests.support.pulsar.fleet import TESTS
+from tests.support.pulsar.metadata import opened_store
 from tests.support.pulsar.raw_client import RawClient
-from tests.support.waiting import until
 
 pytestmark = pytest.mark.second_stack
 
 STOPPED_S = 30
-
-
-@asynccontextmanager
-async def stored(pulsar: Endpoints) -> AsyncIterator[MetadataStore]:
-    store = store_at(MetadataUrl.parse(pulsar.metadata_store))
-    await store.start()
-    try:
-        yield store
-    finally:
-        await store.close()
 
 
 @pytest.fixture
@@ -102,7 +87,7 @@ async def test_of_two_namesakes_that_come_at_once_one_is_admitted(pulsar: Endpoi
             return False
         return True
 
-    async with stored(pulsar) as one, stored(pulsar) as two:
+    async with opened_store(pulsar.metadata_store) as one, opened_store(pulsar.metadata_store) as two:
         for _ in range(20):
             name = uuid.uuid4().hex
             fleets = [
@@ -115,7 +100,7 @@ async def test_of_two_namesakes_that_come_at_once_one_is_admitted(pulsar: Endpoi
 
 async def test_a_namesake_with_the_same_address_does_not_take_the_brokers_place(pulsar: Endpoints, pool: str) -> None:
     """Pods of two clusters have the same names in DNS."""
-    async with stored(pulsar) as one, stored(pulsar) as two:
+    async with opened_store(pulsar.metadata_store) as one, opened_store(pulsar.metadata_store) as two:
         mine = PoolMembership(one, pool, "pulsar://pool-0:6650", uid="a")
         await mine.join()
         with pytest.raises(NotAdmittedError, match=r"uid a.*pulsar://pool-0:6650"):
@@ -127,21 +112,11 @@ async def test_a_namesake_with_the_same_address_does_not_take_the_brokers_place(
 
 
 @pytest.mark.nightly
-async def test_brokers_of_a_version_that_names_no_uid_stay_beside_newer_ones(pulsar: Endpoints, pool: str) -> None:
-    async with stored(pulsar) as one, stored(pulsar) as two:
-        await one.register(f"/pulsar-readonly/pools/{pool}/brokers/old", b'{"url": "pulsar://old:6650"}')
-        fleet = PoolMembership(two, pool, "pulsar://new:6650", uid="a")
-        await fleet.join()
-        await until(lambda: set(fleet.members) == {"old", "pulsar://new:6650"})
-        fleet.close()
-
-
-@pytest.mark.nightly
 async def test_a_broker_whose_pools_name_went_to_a_namesake_while_it_had_no_session_is_told(
     pulsar: Endpoints, pool: str
 ) -> None:
     told: list[NotAdmittedError] = []
-    async with stored(pulsar) as one, stored(pulsar) as two:
+    async with opened_store(pulsar.metadata_store) as one, opened_store(pulsar.metadata_store) as two:
         mine = PoolMembership(one, pool, "pulsar://a:6650", uid="a", on_rejected=told.append)
         await mine.join()
         path = f"/pulsar-readonly/pools/{pool}/brokers/pulsar%3A%2F%2Fa%3A6650"

@@ -169,27 +169,3 @@ def test_deliveries_stay_in_their_zone_and_each_entry_crosses_once(zones: Zones)
         assert zones.crossed(before, ("pool-a", "client-b")) >= total * SIZE
 
     zones.network.inside(scene)
-
-
-def test_clients_of_a_zone_whose_broker_restarts_return_to_it(zones: Zones) -> None:
-    def scene() -> None:
-        for zone in "ab":
-            zones.start(zone)
-        wait_until(lambda: all(len(one.stats()["brokers"]) == 2 for one in zones.pool.values()))
-        zones.stack.admin().create_topic(zones.topic)
-        wait_until(lambda: zones.pool["a"].stats()["locality"] == "/a")
-        readers = [zones.read(zone, f"/{zone}") for zone in "ab"]
-        first = MESSAGES // 3
-        zones.publish(range(first), seconds=2)
-        zones.pool["b"].stop()
-        wait_until(
-            lambda: consumers_at(zones.pool["a"], zones.topic) == 2 * READERS, 60, "any zone is better than none"
-        )
-        zones.publish(range(first, 2 * first), seconds=2)
-        zones.start("b")
-        wait_until(lambda: consumers_at(zones.pool["b"], zones.topic) == READERS, 90, "they return")
-        assert consumers_at(zones.pool["a"], zones.topic) == READERS
-        zones.publish(range(2 * first, MESSAGES), seconds=2)
-        assert finish(*readers) == 2 * READERS * MESSAGES * SIZE, "nothing is lost, and nothing comes twice"
-
-    zones.network.inside(scene)
