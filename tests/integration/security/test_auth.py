@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pulsar
 import pytest
-from readonly_engine.broker.tail.budget import SUBSCRIPTION_PREFIX
 from readonly_engine.wire.pulsar_pb2 import (
     BaseCommand,
     CommandGetSchema,
@@ -157,22 +156,6 @@ def test_wrong_credentials_are_refused_as_at_the_owner(urls, credentials, which)
     assert same(urls, scene) == ("CONNECT", "AuthenticationError", "Failed to authenticate")
 
 
-def test_a_token_that_has_expired_lets_nobody_in_though_others_with_it_are_still_connected(pool, credentials) -> None:
-    token = credentials.token("reader", 4).encode()
-    with RawClient(pool.brokers[0].url, "token", token):
-        wait_until(
-            lambda: comes_in(pool.brokers[0].url, token) == "Failed to authenticate", 60, "the token has expired"
-        )
-
-
-def comes_in(url: str, token: bytes) -> str:
-    try:
-        RawClient(url, "token", token).close()
-    except RefusedError as error:
-        return str(error.args[2])
-    return ""
-
-
 def test_who_must_not_speak_for_others_does_not(urls, credentials, topic) -> None:
     """A role that is not a proxy's: its `original_principal` is replayed, and refused, as at the owner."""
     token = credentials.token("reader").encode()
@@ -184,16 +167,6 @@ def test_who_must_not_speak_for_others_does_not(urls, credentials, topic) -> Non
         ("CONNECT", "AuthorizationError", "Invalid roles."),
         ("CONNECT", "AuthenticationError", "Failed to authenticate"),  # 5.0
     }
-
-
-def test_a_clients_certificate_cannot_be_passed_on_and_the_error_says_so(urls) -> None:
-    """The provider for certificates is not set up at the owner: it refuses too, in its own words."""
-    with pytest.raises(RefusedError) as refused:
-        RawClient(urls["pool"], "tls")
-    assert refused.value.args[:2] == ("CONNECT", "AuthenticationError")
-    assert "cannot pass a client's TLS certificate on" in refused.value.args[2]
-    with pytest.raises(RefusedError, match="AuthenticationError"):
-        RawClient(urls["owner"], "tls")
 
 
 # What a role may do
@@ -340,58 +313,6 @@ def test_a_client_that_renews_its_token_keeps_its_connection(urls, stack, admin,
             reading(client, 8)
 
 
-@pytest.mark.nightly
-def test_an_owner_that_is_met_later_is_shown_the_renewed_token(own_pool, stack, admin, credentials, topic) -> None:
-    """The client comes in at another broker than the topic's owner, which is connected to after the renewal."""
-    publish(stack, credentials, topic, 10)
-    (other,) = set(stack.endpoints.brokers) - {admin.lookup(topic)}
-    pool = own_pool("--service-url", other)
-    with RawClient(pool.url, "token", credentials.token("reader", 2).encode()) as client:
-        client.answer_challenge("token", credentials.token("reader").encode())
-        client.subscribe(topic, "s", initial_position=CommandSubscribe.Earliest)
-        reading(client, 10)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("why", ["answers nothing", "cannot renew", "renews with an expired one", "renews as another"])
-def test_a_client_that_does_not_renew_is_closed(urls, credentials, topic, why) -> None:
-    for where, url in urls.items():
-        token = credentials.token("reader", 2).encode()
-        with RawClient(url, "token", token, refresh=why != "cannot renew") as client:
-            assert client.partitions(topic) == 0
-            started = time.monotonic()
-            if why == "renews with an expired one":
-                client.answer_challenge("token", token)
-            elif why == "renews as another":
-                client.answer_challenge("token", credentials.token("writer").encode())
-            client.wait_closed()
-            assert time.monotonic() - started < 2 + 3 * REFRESH_S + 10, where
-            asked = client.seen.count("AUTH_CHALLENGE")
-            assert asked == (0 if why == "cannot renew" else 1), where
-            assert client.seen.count("ERROR") == (1 if why == "renews with an expired one" else 0), where
-
-
-@pytest.mark.nightly
-def test_clients_of_one_token_renew_it_together(pool, stack, credentials, topic) -> None:
-    publish(stack, credentials, topic, 4)
-    url = pool.brokers[0].url
-    old, new = credentials.token("reader", 4).encode(), credentials.token("reader").encode()
-    with (
-        RawClient(url, "token", old) as one,
-        RawClient(url, "token", old) as two,
-        RawClient(url, "token", old) as three,
-    ):
-        for number, client in enumerate((one, two)):
-            client.subscribe(topic, f"s{number}", initial_position=CommandSubscribe.Earliest)
-        three.answer_challenge("token", old)  # its file is not there yet
-        one.answer_challenge("token", new)
-        two.answer_challenge("token", new)
-        three.wait_closed()
-        for client in (one, two):
-            reading(client, 4)
-        assert one.partitions(topic) == 0
-
-
 def test_the_stock_client_renews_its_token(pool, stack, credentials, topic) -> None:
     asked: list[float] = []
 
@@ -409,24 +330,6 @@ def test_the_stock_client_renews_its_token(pool, stack, credentials, topic) -> N
         assert message.data() == b"%d" % number
         consumer.acknowledge(message)
     client.close()
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize(
-    ("who", "what"), [("forged", "Timeout"), ("nobody", "AuthorizationError"), ("writer", "AuthorizationError")]
-)
-def test_the_stock_client_raises_what_it_raises_at_the_owner(urls, credentials, topic, who, what) -> None:
-    """It keeps trying with a token that is refused."""
-    token = credentials.token("reader")[:-6] + "AAAAAA" if who == "forged" else credentials.token(who)
-    raised = {}
-    for where, url in urls.items():
-        shown = pulsar.AuthenticationToken(token)
-        client = quiet_client(url, authentication=shown, operation_timeout_seconds=3)
-        with pytest.raises(pulsar.PulsarException) as error:
-            client.subscribe(topic, "s")
-        raised[where] = type(error.value).__name__
-        client.close()
-    assert raised == {"owner": what, "pool": what}
 
 
 @pytest.mark.parametrize("how", ["token", "basic"])
@@ -467,40 +370,6 @@ def test_two_brokers_of_a_pool_share_a_subscription_in_the_clients_name(pool, st
         wait_until(
             lambda: [client.pending("MESSAGE") for client in (one, two)] == [30, 30], 60, "all messages have come"
         )
-
-
-@pytest.mark.nightly
-def test_the_owner_pushes_in_the_name_of_a_client_that_is_still_there(
-    own_pool, stack, admin, credentials, topic
-) -> None:
-    """Two roles read one topic. The one whose connection has the pushes leaves: they move, and nothing is lost or doubled."""
-
-    def pushed_to() -> list[str]:
-        found = admin.stats(topic)["subscriptions"]
-        return [
-            consumer["appId"]
-            for name, subscription in found.items()
-            if name.startswith(SUBSCRIPTION_PREFIX)
-            for consumer in subscription["consumers"]
-        ]
-
-    def join(role: str) -> tuple[pulsar.Client, pulsar.Consumer]:
-        client = quiet_client(url, authentication=pulsar.AuthenticationToken(credentials.token(role)))
-        return client, client.subscribe(topic, role, initial_position=EARLIEST)
-
-    url = own_pool("--tail", "owner").url
-    leaving, _ = join("admin")
-    wait_until(lambda: pushed_to() == ["admin"], what="the owner pushes to the first role")
-    staying, consumer = join("reader")
-    publish(stack, credentials, topic, 5)
-    leaving.close()
-    publish(stack, credentials, topic, 5)
-    wait_until(lambda: pushed_to() == ["reader"], what="the owner pushes to the role that is still there")
-    publish(stack, credentials, topic, 5)
-    assert [int(consumer.receive(30_000).data()) for _ in range(15)] == [*range(5)] * 3
-    with pytest.raises(pulsar.Timeout):
-        consumer.receive(500)
-    staying.close()
 
 
 @pytest.mark.nightly

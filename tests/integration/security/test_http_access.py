@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,7 +19,6 @@ from devstack.pool import BrokerProcess
 from devstack.pulsar.status import Endpoints
 from tests.integration.pools.test_workers import ports_with_room
 from tests.support.pulsar.fleet import TESTS
-from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.nightly
 
@@ -96,14 +94,6 @@ def test_curl_needs_the_token_for_all_but_the_probes(brokers: list[Secured], fol
         assert curl(broker, "/healthz") == 0, "the authority is unknown to curl"
         assert curl(broker, "/healthz", scheme="http") == 0
     assert 'worker="1"' in brokers[1].get("/metrics"), "the parent has the token for its workers"
-
-
-def test_a_broker_reads_the_others_for_the_page_of_the_pool(brokers: list[Secured]) -> None:
-    def members() -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(brokers[0].get("/pool/status"))["members"]
-        return found
-
-    wait_until(lambda: len(members()) == 3 and all(one["status"] for one in members()), 60, "a member is silent")
 
 
 def test_top_reads_them_with_the_token(brokers: list[Secured], folder: Path) -> None:

@@ -12,7 +12,6 @@ import pulsar
 import pytest
 
 from devstack.pool import Pool
-from tests.integration.tools.doctor_report import Report, addresses
 from tests.support.pulsar.fleet import quiet_client
 from tests.support.waiting import wait_until
 
@@ -132,50 +131,3 @@ def test_a_pool_outlives_a_silence_of_the_server_that_is_longer_than_its_tokens(
         client.close()
     finally:
         pool.close()
-
-
-@pytest.mark.parametrize("cursors", ["owner", "local"])
-def test_a_pool_reads_with_tokens_that_expire(secured, issuer, tmp_path: Path, cursors: str) -> None:
-    stack, credentials = secured
-    pool, topic = a_pool(stack, issuer, tmp_path, cursors)
-    token = pulsar.AuthenticationToken(credentials.token("admin"))
-    try:
-        pool.start(1)
-        client = quiet_client(pool.brokers[0].url, authentication=token)
-        consumer = client.subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest)
-        producer = client.create_producer(topic, batching_enabled=False)
-        for number in range(2):
-            producer.send(b"%d" % number)
-            message = consumer.receive(30_000)
-            assert message.data() == b"%d" % number
-            consumer.acknowledge(message)
-            wait_until(lambda wanted=number + 2: len(issuer.forms) >= wanted, 3 * LIFETIME_S)
-        # past the first token's end, and with a subscription that asks the admin API
-        again = client.subscribe(topic, "late", initial_position=pulsar.InitialPosition.Earliest)
-        assert again.receive(30_000).data() == b"0"
-        client.close()
-    finally:
-        pool.close()
-    assert all("client_secret=s3cret" in form for form in issuer.forms)
-
-
-def test_the_doctor_logs_in(secured, issuer, tmp_path: Path) -> None:
-    """A refused token is one of admin-oauth2, and is not shown; without a token, nothing is asked."""
-    stack, _ = secured
-    key_file = tmp_path / "key.json"
-    key_file.write_text(json.dumps({"type": "client_credentials", "client_id": "me", "client_secret": "s3cret"}))
-    words = [*addresses(stack.endpoints), "--admin-oauth2", f"{{issuer-url: '{issuer.url}', key-file: {key_file}}}"]
-    good = Report(*words)
-    assert (good.status, good.failed) == (0, []), good.shown
-    assert "accepts the token of the pool" in good.of("service URL")[0]["observed"]
-
-    issuer.token = lambda: "a-token-of-nobody"
-    wrong = Report(*words)
-    assert {one["check"] for one in wrong.failed} == {"service URL", "admin API"}, wrong.shown
-    assert all("admin-oauth2" in one["remedy"] for one in wrong.failed)
-    assert "a-token-of-nobody" not in wrong.shown
-
-    key_file.unlink()
-    without = Report(*words)
-    assert {one["check"] for one in without.failed} == {"configuration", "service URL", "admin API"}, without.shown
-    assert "s3cret" not in good.shown + wrong.shown + without.shown

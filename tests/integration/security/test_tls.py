@@ -22,8 +22,6 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.own_stack
 
 EARLIEST = pulsar.InitialPosition.Earliest
-REFUSED_S = 5
-"""So long a client tries where it must not succeed."""
 
 
 @pytest.fixture(scope="module")
@@ -115,14 +113,6 @@ def test_a_client_reads_and_publishes_with_tls(own_pool, listening, credentials,
     client.close()
 
 
-@pytest.mark.nightly
-def test_a_client_without_tls_is_sent_to_the_other_address(own_pool, listening, credentials, topic) -> None:
-    pool = own_pool(*listening)
-    client = connect(pool.url, credentials)
-    assert read_all(client, topic, pool) == list(range(10))
-    client.close()
-
-
 def test_a_certificate_is_renewed_without_a_restart(own_pool, listening, credentials, topic, tmp_path: Path) -> None:
     pool = own_pool(*listening)
     url = tls_of(listening)
@@ -140,19 +130,6 @@ def test_a_certificate_is_renewed_without_a_restart(own_pool, listening, credent
     assert pool.brokers[0].process.poll() is None
     for one in (client, again):
         one.close()
-
-
-@pytest.mark.nightly
-def test_a_client_must_show_a_certificate_where_brokers_ask_for_one(own_pool, listening, credentials, topic) -> None:
-    pool = own_pool(*listening, "--tls-trust-certificates", str(credentials.authority))
-    certificate, key = credentials.certificate("client")
-    url = tls_of(listening)
-    with pytest.raises(pulsar.PulsarException):
-        connect(url, credentials, REFUSED_S).subscribe(topic, "s")
-    shown = {"tls_certificate_file_path": str(certificate), "tls_private_key_file_path": str(key)}
-    client = connect(url, credentials, **shown)
-    assert read_all(client, topic, pool) == list(range(10))
-    client.close()
 
 
 def encrypted(stack: PulsarCluster, credentials: Credentials) -> list[str]:
@@ -219,18 +196,6 @@ def test_bookies_are_spoken_to_with_tls(own_pool, credentials, topic, tmp_path: 
         )
         with pytest.raises(pulsar.Timeout):
             reader.read_next(1000)
-    client.close()
-
-
-@pytest.mark.nightly
-def test_hosts_are_tried_in_turn(own_pool, stack, credentials, topic) -> None:
-    """The first of two is not there: at the binary protocol, and at the admin API, which a durable subscription needs."""
-    nobody = free_port()
-    urls = [stack.endpoints.writer_url, stack.endpoints.admin_url]
-    both = [f"{url.partition('://')[0]}://127.0.0.1:{nobody},{url.partition('://')[2]}" for url in urls]
-    pool = own_pool("--service-url", both[0], "--admin-url", both[1])
-    client = connect(pool.url, credentials)
-    assert read_all(client, topic, pool) == list(range(10))
     client.close()
 
 

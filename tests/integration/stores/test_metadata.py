@@ -5,7 +5,7 @@ import contextlib
 import time
 import uuid
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 
 import pulsar
 import pytest
@@ -13,15 +13,14 @@ from kazoo.client import KazooClient
 from readonly_engine.bookkeeper.pool import BookiePool
 from readonly_engine.metadata import watches
 from readonly_engine.metadata.cluster import ClusterMetadata
-from readonly_engine.metadata.connect import store_at
 from readonly_engine.metadata.store import MetadataStore
 from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.metadata.url import MetadataUrl
 from readonly_engine.topic.cursors import read_cursor
 
 from devstack.pulsar.admin import PulsarAdmin
 from devstack.pulsar.status import Endpoints
 from tests.integration.conftest import zookeeper_only
+from tests.support.pulsar.metadata import opened_store
 from tests.support.waiting import until
 
 DEADLINE_S = 60
@@ -29,15 +28,10 @@ DEADLINE_S = 60
 
 @asynccontextmanager
 async def metadata_of(pulsar_: Endpoints) -> AsyncIterator[tuple[MetadataStore, ClusterMetadata, BookiePool]]:
-    store = store_at(MetadataUrl.parse(pulsar_.metadata_store))
-    await store.start()
-    cluster = ClusterMetadata(store)
-    pool = BookiePool(cluster.bookie_address)
-    try:
-        yield store, cluster, pool
-    finally:
-        pool.close()
-        await store.close()
+    async with opened_store(pulsar_.metadata_store) as store:
+        cluster = ClusterMetadata(store)
+        with closing(BookiePool(cluster.bookie_address)) as pool:
+            yield store, cluster, pool
 
 
 @pytest.fixture
@@ -79,22 +73,6 @@ async def test_a_node_is_followed_from_before_it_is_there_until_after(pulsar, ot
         assert await store.children(f"{root}/nowhere") is None
         with pytest.raises(ValueError, match="must not be written"):
             await store.register("/managed-ledgers/x", b"")
-
-
-@pytest.mark.nightly
-@zookeeper_only
-def test_watching_the_children_of_a_foreign_node_does_not_make_it(pulsar, other) -> None:
-    client, _ = other
-    path = f"/no-such-node-{uuid.uuid4().hex[:8]}"
-
-    async def run():
-        names = []
-        async with metadata_of(pulsar) as (store, _, _):
-            store.watch_children(path, names.append)
-            await until(lambda: names == [frozenset()], 60, what="first look")
-        assert client.exists(path) is None
-
-    asyncio.run(run())
 
 
 async def test_of_two_writers_of_a_version_one_is_told_that_it_was_late(pulsar) -> None:

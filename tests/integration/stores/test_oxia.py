@@ -48,8 +48,6 @@ CLAIMER = """
 import asyncio, sys
 from readonly_engine.metadata.connect import store_at
 from readonly_engine.metadata.url import MetadataUrl
-from readonly_engine.net.tls import TlsFiles
-from readonly_engine.wire.oxia_pb2 import ShardAssignmentsRequest
 
 async def main():
     store = store_at(MetadataUrl.parse(sys.argv[1]))

@@ -1,13 +1,13 @@
 """ZooKeeper with TLS, SASL and rights, and bookies with TLS and SASL; a wrong file, login or right is one clear error."""
 
 import asyncio
-import os
 import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pulsar
 import pytest
@@ -25,7 +25,7 @@ from devstack.pool import Pool
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.secure_stores import READER, SERVERS, StoreSecrets
 from tests.support.pulsar.fleet import quiet_client
-from tests.support.pulsar.secure_stores import OWN_ROOT, login_stack, restrict, rights, secure_stack, session
+from tests.support.pulsar.secure_stores import OWN_ROOT, login_stack, restrict, restricted_stack, rights, session
 from tests.support.pulsar.spark_driver import Driver
 from tests.support.waiting import until, wait_until
 
@@ -36,16 +36,8 @@ TESTS = "persistent://public/default/test-.*"
 
 @pytest.fixture(scope="module")
 def secure() -> Iterator[tuple[PulsarCluster, StoreSecrets]]:
-    """A stack with secure stores; the pools' user may write below OWN_ROOT only, and read all else."""
-    stack, secrets = secure_stack()
-    stack.up(renew=True)
-    with session(stack, SERVERS) as client:
-        if client.exists(OWN_ROOT) is None:
-            client.create(OWN_ROOT, acl=rights("crwda"))
-        restrict(client)
-    yield stack, secrets
-    if os.environ.get("CI") == "true" or os.environ.get("KEEP_PULSAR") == "0":
-        stack.down()
+    with restricted_stack() as found:
+        yield found
 
 
 @pytest.fixture
@@ -166,15 +158,6 @@ def test_rights_are_withdrawn_from_a_running_broker(own_pool, stack, owner, topi
     client.close()
 
 
-def test_a_second_server_is_used_where_the_first_does_not_answer(own_pool, stack, owner, topic) -> None:
-    publish(owner, topic, 0, 5)
-    pool = own_pool("--metadata-store-url", f"zk:127.0.0.1:{free_port()},127.0.0.1:{stack.spec.secure_port}")
-    client = quiet_client(pool.url, operation_timeout_seconds=90)
-    consumer = client.subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest)
-    assert receive(consumer, 5) == list(range(5))
-    client.close()
-
-
 def test_the_topic_tool(stack, secrets, owner, topic) -> None:
     publish(owner, topic, 0, 5)
     command = [sys.executable, "-m", "readonly_engine.command", "topic", "read", topic, "-o", "raw", "--count", "4"]
@@ -209,112 +192,89 @@ def test_the_spark_source(stack, secrets, owner, topic) -> None:
 # Refusals
 
 
-@pytest.fixture
-def serve(stack, tmp_path: Path) -> Callable[..., str]:
-    """Start a broker that must not come up, and return its error."""
-
-    def run(url: str, options: dict[str, object]) -> str:
-        words = [str(word) for pair in options.items() for word in pair if word is not None]
-        ends = stack.endpoints
-        command = [sys.executable, "-m", "readonly_engine.command", "serve", "--metadata-store-url", url, *words]
-        command += ["--service-url", ends.writer_url, "--admin-url", ends.admin_url, "--topics", TESTS]
-        command += ["--listen", f"127.0.0.1:{free_port()}", "--http", f"127.0.0.1:{free_port()}"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
-        assert done.returncode == 1, done.stderr
-        (error,) = [line for line in done.stderr.splitlines() if line.startswith("pulsar-readonly serve: ")]
-        assert "Traceback" not in done.stderr
-        return error.removeprefix("pulsar-readonly serve: ")
-
-    return run
-
-
-@pytest.fixture
-def files(secrets: StoreSecrets) -> dict[str, object]:
-    """The right options."""
-    words = secrets.options()
-    return {name: value for name, value in zip(words[::2], words[1::2], strict=True) if name.startswith("--metadata")}
-
-
-def test_an_authority_that_is_not_trusted(serve, files, stack, secrets, tmp_path) -> None:
-    stranger = type(secrets).make(tmp_path / "stranger")
-    files["--metadata-store-tls-trust-certificates"] = stranger.authority
-    error = serve(stack.endpoints.pool_store, files)
-    assert error.startswith(
-        f"--metadata-store-url: ZooKeeper at 127.0.0.1:{stack.spec.secure_port} cannot be used: the certificate of"
-    )
-    assert error.endswith("; its authority must be in metadata-store-tls-trust-certificates")
-
-
-def test_a_certificate_of_another_authority(serve, files, stack, secrets, tmp_path) -> None:
-    stranger = type(secrets).make(tmp_path / "stranger")
-    files |= {
-        "--metadata-store-tls-certificate": stranger.certificate(READER),
-        "--metadata-store-tls-key": stranger.key(READER),
-    }
-    error = serve(stack.endpoints.pool_store, files)
-    assert f"refuses the client certificate {stranger.certificate(READER)} (" in error
-    assert "metadata-store-tls-certificate must be valid" in error
-
-
-def test_no_client_certificate(serve, files, stack) -> None:
-    files |= {"--metadata-store-tls-certificate": None, "--metadata-store-tls-key": None}
-    wanted = {name: value for name, value in files.items() if value is not None}
-    error = serve(stack.endpoints.pool_store, wanted)
-    assert "without a client certificate (" in error
-    assert error.endswith("give metadata-store-tls-certificate and metadata-store-tls-key")
-
-
-def test_a_server_of_another_name(serve, files, stack) -> None:
-    """127.1 is another form of the same address, which the certificate does not name."""
-    error = serve(f"zk:127.1:{stack.spec.secure_port}", files)
-    assert (
-        "does not name this host; connect by a host that it names, or set metadata-store-tls-hostname-verification to false"
-        in error
-    )
-
-
-def test_tls_to_a_port_without_it(serve, files, stack) -> None:
-    error = serve(f"zk:127.0.0.1:{stack.spec.zookeeper_port}", files)
-    assert "closes the connection at the TLS handshake; the port must be ZooKeeper's secureClientPort" in error
-
-
-def test_no_tls_to_a_port_with_it(serve, stack) -> None:
-    error = serve(stack.endpoints.pool_store, {})
-    assert error.endswith("it has no quorum, or the port is for TLS, which needs metadata-store-tls-trust-certificates")
-
-
-def test_a_wrong_password(serve, files, stack, tmp_path) -> None:
-    login = tmp_path / "login"
+def refusals(stack: PulsarCluster, secrets: StoreSecrets, folder: Path) -> dict[str, tuple[Any, ...]]:
+    """The address of the store, options that differ from the right ones, or are left out (None), and parts of the error."""
+    store, port = stack.endpoints.pool_store, stack.spec.secure_port
+    tls = "--metadata-store-tls-"
+    stranger = type(secrets).make(folder / "stranger")
+    certificate, key = stranger.certificate(READER), stranger.key(READER)
+    login, closed = folder / "login", f"/closed-{uuid.uuid4().hex}"
     login.write_text(f"{READER}:wrong-word")
-    error = serve(stack.endpoints.pool_store, files | {"--metadata-store-login-file": login})
-    assert f"refuses the login of metadata-store-login-file {login}; its user and password must be in" in error
-    assert "wrong-word" not in error
-    assert "cannot be used: " in error
-
-
-def test_no_login(serve, files, stack) -> None:
-    """The rights are missing then."""
-    del files["--metadata-store-login-file"]
-    error = serve(stack.endpoints.pool_store, files)
-    assert "refuses a client without a login: the right read on /pulsar-readonly" in error
-    assert "give metadata-store-login-file, or grant it to everyone with setAcl" in error
-
-
-def test_a_root_that_may_not_be_written(serve, files, stack) -> None:
-    """The error names the right and the node that must grant it."""
     with session(stack, SERVERS) as client:
-        folder = f"/closed-{uuid.uuid4().hex}"
-        client.create(folder, acl=rights("r"))
-        client.create(f"{folder}{OWN_ROOT}", acl=rights("r"))
-    error = serve(f"{stack.endpoints.pool_store}{folder}", files)
-    assert (
-        f"refuses user {READER}: the right create on {OWN_ROOT} is missing; grant it to that user with setAcl" in error
-    )
+        client.create(closed, acl=rights("r"))
+        client.create(f"{closed}{OWN_ROOT}", acl=rights("r"))
+    return {
+        "an authority that is not trusted": (
+            store, {f"{tls}trust-certificates": stranger.authority},
+            f"--metadata-store-url: ZooKeeper at 127.0.0.1:{port} cannot be used: the certificate of",
+            "; its authority must be in metadata-store-tls-trust-certificates",
+        ),
+        "a certificate of another authority": (
+            store, {f"{tls}certificate": certificate, f"{tls}key": key},
+            f"refuses the client certificate {certificate} (", "metadata-store-tls-certificate must be valid",
+        ),
+        "no client certificate": (
+            store, {f"{tls}certificate": None, f"{tls}key": None},
+            "without a client certificate (", "give metadata-store-tls-certificate and metadata-store-tls-key",
+        ),
+        # Another form of the same address, which the certificate does not name.
+        "a server of another name": (
+            f"zk:127.1:{port}", {},
+            "does not name this host; connect by a host that it names, or set metadata-store-tls-hostname-verification to false",
+        ),
+        "TLS to a port without it": (
+            f"zk:127.0.0.1:{stack.spec.zookeeper_port}", {},
+            "closes the connection at the TLS handshake; the port must be ZooKeeper's secureClientPort",
+        ),
+        "no TLS to a port with it": (
+            store, dict.fromkeys(secrets.options()[::2]),
+            "it has no quorum, or the port is for TLS, which needs metadata-store-tls-trust-certificates",
+        ),
+        "a wrong password": (
+            store, {"--metadata-store-login-file": login}, "cannot be used: ",
+            f"refuses the login of metadata-store-login-file {login}; its user and password must be in",
+        ),
+        "no login": (
+            store, {"--metadata-store-login-file": None},
+            "refuses a client without a login: the right read on /pulsar-readonly",
+            "give metadata-store-login-file, or grant it to everyone with setAcl",
+        ),
+        "a root that may not be written": (
+            f"{store}{closed}", {},
+            f"refuses user {READER}: the right create on {OWN_ROOT} is missing; grant it to that user with setAcl",
+        ),
+        "a chroot that does not exist": (f"{store}/nowhere", {}, "the chroot /nowhere does not exist"),
+    }  # fmt: skip
 
 
-def test_a_chroot_that_does_not_exist(serve, files, stack) -> None:
-    error = serve(f"{stack.endpoints.pool_store}/nowhere", files)
-    assert error.endswith("the chroot /nowhere does not exist")
+@pytest.mark.parametrize(
+    "what",
+    ["an authority that is not trusted", "a certificate of another authority", "no client certificate",
+     "a server of another name", "TLS to a port without it", "no TLS to a port with it", "a wrong password", "no login",
+     "a root that may not be written", "a chroot that does not exist"],
+)  # fmt: skip
+def test_a_broker_says_what_is_wrong_and_does_not_come_up(stack, secrets, tmp_path: Path, what: str) -> None:
+    url, changed, *parts = refusals(stack, secrets, tmp_path)[what]
+    words = iter(secrets.options())
+    right = {name: value for name, value in zip(words, words, strict=True) if name.startswith("--metadata")}
+    options = {name: value for name, value in {**right, **changed}.items() if value is not None}
+    command = [sys.executable, "-m", "readonly_engine.command", "serve", "--metadata-store-url", url]
+    command += [str(word) for pair in options.items() for word in pair]
+    command += [
+        "--service-url",
+        stack.endpoints.writer_url,
+        "--admin-url",
+        stack.endpoints.admin_url,
+        "--topics",
+        TESTS,
+    ]
+    command += ["--listen", f"127.0.0.1:{free_port()}", "--http", f"127.0.0.1:{free_port()}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+    assert done.returncode == 1, done.stderr
+    (error,) = [line for line in done.stderr.splitlines() if line.startswith("pulsar-readonly serve: ")]
+    assert [part for part in parts if part not in error] == []
+    assert "Traceback" not in done.stderr
+    assert "wrong-word" not in error
 
 
 # The store alone
@@ -390,14 +350,6 @@ def test_a_new_password_is_used_at_the_next_connection(stack, secrets, tmp_path,
     refused = [record for record in caplog.records if "refuses the connection" in record.getMessage()]
     assert len(refused) == 1
     assert "wrong" not in refused[0].getMessage()
-
-
-def test_a_missing_node_is_no_denial(stack, secrets) -> None:
-    async def use(store: ZooKeeperStore) -> object:
-        return await store.get("/nothing"), store.denied
-
-    hosts = f"127.0.0.1:{stack.spec.secure_port}"
-    assert with_store(hosts, StoreSecurity(tls_of(secrets), secrets.login_file(READER)), use) == (None, 0)
 
 
 # Bookies

@@ -14,7 +14,7 @@ from devstack.pulsar.security import Credentials, https_url, tls_url
 from devstack.pulsar.spec import PulsarSpec
 from tests.integration.tools.doctor_report import TIMEOUT_S, Report, addresses, end, publish
 from tests.support.pulsar.fleet import quiet_client
-from tests.support.pulsar.secure_stores import OWN_ROOT, restrict, rights, secure_stack, session
+from tests.support.pulsar.secure_stores import OWN_ROOT, restrict, restricted_stack, rights, session
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.own_stack
@@ -165,15 +165,8 @@ def test_a_bookie_that_is_stopped(plain: PulsarCluster) -> None:
 
 @pytest.fixture(scope="module")
 def secure() -> Iterator[tuple[PulsarCluster, StoreSecrets]]:
-    """A stack with TLS and logins at ZooKeeper; the pools' user may write below OWN_ROOT only, and read all else."""
-    stack, secrets = secure_stack()
-    stack.up(renew=True)
-    with session(stack, SERVERS) as client:
-        if client.exists(OWN_ROOT) is None:
-            client.create(OWN_ROOT, acl=rights("crwda"))
-        restrict(client)
-    yield stack, secrets
-    end(stack)
+    with restricted_stack() as found:
+        yield found
 
 
 def tree(client: KazooClient, path: str = OWN_ROOT) -> set[str]:

@@ -1,5 +1,6 @@
 """A Pulsar whose ZooKeeper and bookies are as in production: TLS with client certificates, logins, and rights on nodes."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,13 +24,22 @@ ZOOKEEPERS_OWN: Final = "/zookeeper"
 REGISTRATIONS: Final = "/ledgers/available"
 
 
-def secure_stack() -> tuple[PulsarCluster, StoreSecrets]:
-    """Return a small stack with secure stores, not started yet, and its secrets."""
+@contextmanager
+def restricted_stack() -> Iterator[tuple[PulsarCluster, StoreSecrets]]:
+    """Start a small stack with secure stores, whose pools' user may write below OWN_ROOT only, and read all else."""
     spec = secured(
         PulsarSpec(name="secure", base_port=BASE_PORT, bookies=1, brokers=1, quick=True, metadata=ZOOKEEPER),
         secrets_folder(),
     )
-    return PulsarCluster(spec), StoreSecrets(Path(spec.store_secrets))
+    stack = PulsarCluster(spec)
+    stack.up(renew=True)
+    with session(stack, SERVERS) as client:
+        if client.exists(OWN_ROOT) is None:
+            client.create(OWN_ROOT, acl=rights("crwda"))
+        restrict(client)
+    yield stack, StoreSecrets(Path(spec.store_secrets))
+    if os.environ.get("CI") == "true" or os.environ.get("KEEP_PULSAR") == "0":
+        stack.down()
 
 
 def login_stack() -> PulsarCluster:
