@@ -105,16 +105,6 @@ def newest_offset(folder: Path) -> str:
     return (offsets / str(max(int(path.name) for path in offsets.iterdir() if path.name.isdigit()))).read_text()
 
 
-def test_a_bookie_that_is_gone_makes_no_difference(spark_stack, spark_client, driver, topic) -> None:
-    publish(spark_client, topic, 0, 149)
-    tasks = driver(topic).plan(150)
-    spark_stack.stop_bookie(0)
-    try:
-        assert read(tasks) == numbers(0, 149)
-    finally:
-        spark_stack.start_bookie(0)
-
-
 @pytest.fixture(scope="module")
 def object_store() -> Iterator[ObjectStore]:
     """MinIO. Without Go it cannot be built, and what needs it fails and says so."""
@@ -177,27 +167,6 @@ def test_offloaded_and_deleted_from_the_bookies(spark, spark_stack, spark_client
         assert read(before) == numbers(0, 249)
     except DataLossError as error:  # planned before there was another copy
         assert topic in str(error)  # noqa: PT017
-
-
-@pytest.mark.nightly
-def test_messages_of_offloaded_ledgers_are_estimated_from_a_sample(
-    spark_stack, spark_client, driver, offloading
-) -> None:
-    admin = spark_stack.admin()
-    namespace = f"public/spark-sample-{uuid.uuid4().hex[:8]}"
-    admin.create_namespace(namespace)
-    policies, options = offloading
-    admin.set_offload_policies(namespace, {**policies, "managedLedgerOffloadDeletionLagInMillis": 0})
-    topic = f"persistent://{namespace}/batches"
-    publish(spark_client, topic, 0, 999, 5)
-    plan = driver(topic, **options)
-    plan.plan(200)
-    admin.offload(topic, admin.last_message_id(topic))
-    wait_until(lambda: admin.trim(topic) or deleted(plan, topic), DEADLINE_S)
-    (state,) = driver(topic, maxRecordsPerPartition="100", **options).states().values()
-    offloaded = [ledger for ledger in state.ledgers if ledger.offload]
-    assert offloaded
-    assert {ledger.messages_per_entry for ledger in offloaded} == {5.0}
 
 
 def deleted(plan: Driver, topic: str) -> bool:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,27 +19,11 @@ from readonly_spark.export.settings import ExportSettings
 from readonly_spark.export.totals import Totals
 
 from devstack.pulsar.cluster import PulsarCluster
-from tests.integration.spark.export_process import DEADLINE_S, ROOT, Export, publish, values
+from tests.integration.spark.export_process import DEADLINE_S, publish, values
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-
-@pytest.mark.slow
-def test_a_killed_export_goes_on_and_no_other_may_run_beside_it(spark_stack, spark_client, topic, tmp_path) -> None:
-    publish(spark_client, topic, 0, 6000)
-    options = ("--max-bytes-per-batch", "30k", "--partition-by", "publishDate")
-    export = Export(spark_stack, topic, tmp_path, "delta", *options)
-    export.until_it_has_committed()
-    other = Export(spark_stack, topic, tmp_path, "delta", *options)
-    assert other.process.wait(DEADLINE_S) == 1
-    assert "is in use by another export" in other.errors.read_text()
-    export.kill()
-    last = Export(spark_stack, topic, tmp_path, "delta", "--partition-by", "publishDate")
-    last.end()
-    assert "python_streaming_source_runner" not in last.errors.read_text(), "a traceback of Spark's planner"
-    assert values(tmp_path, "delta") == list(range(6000))
 
 
 def settings(stack: PulsarCluster, topic: str, folder: Path, form: str, **more: Any) -> ExportSettings:
@@ -109,33 +90,6 @@ def test_iceberg_has_each_message_once_though_spark_repeats_a_batch(
     assert found.column_names == ["topic", "messageId", "value", "publishTime", "publishDate"]
     of_another_topic = catalog.load_table("pulsar.messages").scan(row_filter=f"topic == '{topic}x'").to_arrow()
     assert of_another_topic.num_rows == 0
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("partition_by", [(), ("publishDate",)], ids=["whole", "partitioned"])
-@pytest.mark.parametrize("form", ["iceberg", "parquet"])
-def test_a_micro_batch_without_rows_is_committed(
-    spark, spark_stack, spark_client, topic, tmp_path, form: str, partition_by: tuple[str, ...]
-) -> None:
-    """Entries without rows, such as markers of transactions, before the first row and after it."""
-    from readonly_spark.export.table import ExportTable  # noqa: PLC0415
-    from readonly_spark.lag.meter import LagMeter  # noqa: PLC0415
-
-    publish(spark_client, topic, 0, 20)
-    spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")  # as in the session of an export
-    wanted = settings(spark_stack, topic, tmp_path, form, columns=("value", "publishTime"), partition_by=partition_by)
-    with LagMeter(wanted.source) as meter, ExportTable(wanted, meter.cluster()) as table:
-        table.lock()
-        table.open(spark)
-        sink, name = table.sink, table.checkpoint.ensure_id()
-        rows = spark.sql("SELECT binary('1') AS value, timestamp'2026-11-25 12:00:00' AS publishTime")
-        if partition_by:
-            rows = rows.selectExpr("*", "date'2026-11-25' AS publishDate")
-        for number in range(4):
-            batch = rows if number == 2 else rows.limit(0)
-            sink.commit(written(spark, wanted, sink.target, batch) if form == "parquet" else batch, name, number)
-        assert sink.last_committed(name) == 3
-    assert values(tmp_path, form) == [1]
 
 
 def written(spark: SparkSession, wanted: ExportSettings, target: Target, rows: DataFrame) -> DataFrame:
@@ -211,29 +165,3 @@ def decoded(spark: SparkSession, wanted: ExportSettings, folder: Path, form: str
         files = list((folder / "table").glob("part-*.parquet"))
         found = [value for file in files for value in pq.ParquetFile(file).read(columns=["value"])["value"].to_pylist()]
     return sorted(found, key=lambda value: value["id"])
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        (["--topics", "a"], "--metadata-store-url is missing"),
-        (["--topics", "a", "--metadata-store-url", "zk:127.0.0.1:1", "--columns", "x"], "unknown column 'x'"),
-    ],
-)
-def test_wrong_options_are_told_before_spark_starts(tmp_path, options, told) -> None:
-    words = [
-        sys.executable,
-        "-X",
-        "importtime",
-        "-m",
-        "readonly_engine.command",
-        "export",
-        "--to",
-        str(tmp_path),
-        *options,
-    ]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PULSAR_READONLY")}
-    ran = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
-    assert ran.returncode == 1
-    assert told in ran.stderr
-    assert " pyspark\n" not in ran.stderr

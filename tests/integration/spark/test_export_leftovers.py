@@ -5,9 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from readonly_spark.export.errors import ExportError
 from readonly_spark.export.leftovers import LOG
-from readonly_spark.export.marker import STAGING
 from readonly_spark.export.settings import ExportSettings
 from readonly_spark.export.store_leftovers import owner_in
 
@@ -68,51 +66,3 @@ def test_files_of_a_killed_export_are_removed_when_their_micro_batch_is_committe
     found = spark.read.parquet(str(folder))
     assert sorted(row["value"] for row in found.collect()) == [0, 1]
     assert set(found.columns) == {"topic", "value"}
-
-
-@pytest.mark.nightly
-def test_a_log_that_the_export_writes_is_as_sparks_own_and_has_each_micro_batch_once(spark, tmp_path) -> None:
-    from readonly_spark.export.hadoop_files import HadoopFiles  # noqa: PLC0415 - only who needs Spark waits for it
-    from readonly_spark.export.parquet import ParquetTable  # noqa: PLC0415
-
-    folder = tmp_path / "table"
-    source = {"metadataStoreUrl": "zk:h:1", "topic": "t"}
-    settings = ExportSettings(source=source, to=str(folder), checkpoint=str(tmp_path / "c"))
-
-    class Conditional(HadoopFiles):
-        conditional = True  # type: ignore[assignment]
-
-        def create(self, name: str, content: bytes) -> bool:
-            if self.read(name) is not None:
-                return False
-            self.write(name, content)
-            return True
-
-    def opened(files: HadoopFiles) -> Any:
-        table = ParquetTable(settings, spark, files)
-        table._local = table.target = None  # as in an object store with settings that tasks do not know
-        return table
-
-    def rows(number: int) -> Any:
-        return spark.createDataFrame([(number,)], "value int").coalesce(1)
-
-    def values() -> list[int]:
-        return sorted(row["value"] for row in spark.read.parquet(str(folder)).collect())
-
-    place = str(folder)
-    table, earlier = opened(Conditional(place, spark)), opened(HadoopFiles(place, spark))
-    for number in range(22):  # versions before took turns with this one
-        (earlier if number in {4, 10, 18} else table).commit(rows(number), OWN, number)
-    assert values() == list(range(22))
-    names = {path.name for path in (folder / LOG).iterdir() if not path.name.startswith(".")}
-    assert {"9.compact", "19.compact"} <= names
-    assert not (folder / STAGING).exists()
-
-    class Slow(Conditional):
-        def create(self, name: str, content: bytes) -> bool:
-            table.commit(rows(22), OTHER, 22)  # it was suspended here
-            return super().create(name, content)
-
-    with pytest.raises(ExportError, match="another export has committed micro-batch 22 meanwhile"):
-        opened(Slow(place, spark)).commit(rows(22), OWN, 22)
-    assert values() == list(range(23))

@@ -1,9 +1,7 @@
 """Tables that an export must not touch, and those that it continues with: `pulsar-readonly export` as a user runs it."""
 
-import json
 import shutil
 import time
-import uuid
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -61,35 +59,6 @@ def test_a_new_checkpoint_is_refused_and_adopts_on_request(spark_stack, spark_cl
     assert values(tmp_path, form) == list(range(100))
     until_exported(spark_stack, topic, tmp_path, form, 150, "--adopt")
     assert values(tmp_path, form) == list(range(150))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("form", ["delta", "iceberg"])
-def test_a_table_of_an_earlier_version_goes_on_with_its_own_checkpoint(
-    spark_stack, spark_client, topic, tmp_path, form
-) -> None:
-    """Such a version made no marker; the ids in the table's log show whose it is."""
-    publish(spark_client, topic, 0, 50)
-    until_exported(spark_stack, topic, tmp_path, form, 50)
-    marker = tmp_path / "table" / "_pulsar-readonly"
-    shutil.rmtree(marker)
-    for option, said in (
-        ((), "holds data that this export did not write"),
-        (("--adopt",), "has no record of the entries"),
-    ):
-        other = ("--checkpoint", str(tmp_path / "other"), *option)
-        assert said in Export(spark_stack, topic, tmp_path, form, *other).refused()
-    # A checkpoint that was used, and never for this table: its log has no such id.
-    shutil.copytree(tmp_path / "table" / "_checkpoint", tmp_path / "other")
-    (tmp_path / "other" / "metadata").write_text(json.dumps({"id": str(uuid.uuid4())}))
-    (tmp_path / "other" / ".metadata.crc").unlink(missing_ok=True)
-    other = ("--checkpoint", str(tmp_path / "other"))
-    assert "its log does not show that --checkpoint" in Export(spark_stack, topic, tmp_path, form, *other).refused()
-    assert not (marker / "table.json").exists()
-    publish(spark_client, topic, 50, 80)
-    until_exported(spark_stack, topic, tmp_path, form, 80)
-    assert (marker / "table.json").exists()
-    assert values(tmp_path, form) == list(range(80))
 
 
 @pytest.fixture(scope="module")

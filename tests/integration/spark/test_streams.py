@@ -2,7 +2,6 @@
 
 import time
 import uuid
-from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,14 +10,9 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
-from readonly_spark.errors import SourceError
-from readonly_spark.options import parse_options
-from readonly_spark.plan.admission import Limits
-from readonly_spark.stream import StreamPlanner
 
-from tests.support.pulsar.spark_driver import numbers, publish, read
+from tests.support.pulsar.spark_driver import publish
 from tests.support.pulsar.spark_session import needs_limits, stream
-from tests.support.waiting import wait_until
 
 DEADLINE_S: Final = 300
 ROUND_ROBIN: Final = pulsar_lib.PartitionsRoutingMode.RoundRobinDistribution
@@ -112,37 +106,6 @@ def test_a_topic_that_is_deleted(spark, spark_stack, spark_client, tmp_path, fai
     publish(spark_client, gone, 150, 199)  # a new topic of the same name is read from its first message on
     run_until(spark, frame, tmp_path, 200)
     assert table(spark, tmp_path) == list(range(200))
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("named", [True, False], ids=["named", "pattern"])
-@pytest.mark.parametrize("fail", ["true", "false"])
-def test_a_deleted_topic_is_noticed_by_a_spark_that_does_not_tell_where_a_micro_batch_begins(
-    spark_stack, spark_client, fail: str, named: bool
-) -> None:
-    """Spark 4.0 and 4.1 tell it only with the tasks, also after a restart."""
-    name = uuid.uuid4().hex[:8]
-    kept, gone = (f"persistent://public/default/{word}-{name}" for word in ("kept", "gone"))
-    publish(spark_client, kept, 0, 9)
-    publish(spark_client, gone, 10, 19)
-    topics = {"topics": f"{kept},{gone}"} if named else {"topicsPattern": f"public/default/(kept|gone)-{name}"}
-    url = {"metadataStoreUrl": spark_stack.endpoints.metadata_store, "startingOffsets": "earliest"}
-    options = parse_options({**url, **topics, "failOnDataLoss": fail}, streaming=True)
-
-    with closing(StreamPlanner(options)) as first:
-        start = first.start()
-        wait_until(lambda: len(read(first.tasks(start, first.end(None, Limits())))) == 20, DEADLINE_S)
-        end = first.end(None, Limits())
-        assert first.end(None, Limits()) == end, "nothing has come"
-    spark_stack.admin().delete_topic(gone)
-    publish(spark_client, kept, 20, 29)
-    with closing(StreamPlanner(options)) as second:
-        if fail == "true":
-            with pytest.raises(SourceError, match=f"gone-{name}.*(deleted|does not exist)"):
-                second.tasks(end, second.end(None, Limits()))
-            return
-        wait_until(lambda: read(second.tasks(end, second.end(None, Limits()))) == numbers(20, 29), DEADLINE_S)
-        assert gone not in second.end(None, Limits())["t"]
 
 
 def wait_for(spark: SparkSession, query: StreamingQuery, folder: Path, count: int) -> None:

@@ -8,7 +8,6 @@ from typing import Final
 
 import pulsar as pulsar_lib
 import pytest
-from readonly_engine.bookkeeper.errors import BookKeeperError
 
 from devstack.pulsar.security import ADMIN_ROLE
 from tests.support.pulsar.fleet import quiet_client
@@ -52,22 +51,3 @@ def test_tasks_speak_tls_with_the_bookies(secured, spark, written: str, shown) -
         assert Path(shown["bookieTls.key"]).read_bytes() not in pickle.dumps(driver.tasks()), "plans name files"
     frame = batch(spark, stack, written, columns="value binary", **shown)
     assert sorted(bytes(row["value"]).decode() for row in frame.collect()) == sorted(numbers(0, COUNT - 1))
-
-
-@pytest.mark.parametrize(
-    ("left_out", "told"),
-    [
-        ((), "certificate verify failed"),
-        (("certificate", "key"), None),
-    ],
-    ids=["of another authority", "without a certificate"],
-)
-def test_who_is_not_let_in_is_told_soon(secured, written: str, shown, tmp_path: Path, left_out, told) -> None:
-    stack, credentials = secured
-    options = {key: value for key, value in shown.items() if key.partition(".")[2] not in left_out}
-    if not left_out:
-        options["bookieTls.trustCertificates"] = str(type(credentials).make(tmp_path / "stranger").authority)
-    with closing(Driver(stack, written, **options)) as driver:
-        with pytest.raises(BookKeeperError, match=told) as caught:
-            driver.values()
-        assert caught.value.refused, "it is not asked again"

@@ -10,14 +10,13 @@ import pyarrow as pa
 import pytest
 from pulsar.schema import AvroSchema, Integer, JsonSchema, Long, Record, String
 from readonly_engine.metadata.cluster import ledger_path
-from readonly_engine.metadata.connect import store_at
-from readonly_engine.metadata.url import MetadataUrl
 from readonly_engine.wire.schemas import decode_schema_locator
 from readonly_spark.errors import SourceError
 from readonly_spark.read.task_reader import read_task
 from readonly_spark.values.type_names import spark_name
 
 from devstack.pulsar.cluster import PulsarCluster
+from tests.support.pulsar.metadata import opened_store
 from tests.support.pulsar.spark_driver import DEADLINE_S, Driver, publish
 from tests.support.pulsar.spark_session import batch
 from tests.support.records import delete_record
@@ -169,15 +168,11 @@ def delete_schema_ledger(stack: PulsarCluster, topic: str, version: int) -> None
     """Delete where a version of a topic's schema is stored, as a deletion does that is killed before it has done it all."""
 
     async def find() -> int:
-        store = store_at(MetadataUrl.parse(stack.endpoints.metadata_store))
-        await store.start()
-        try:
+        async with opened_store(stack.endpoints.metadata_store) as store:
             node = await store.get(f"/schemas/public/default/{topic.rpartition('/')[2]}")
-            assert node is not None
-            (place,) = (place for place in decode_schema_locator(node.value) if place.version == version)
-            return place.ledger_id
-        finally:
-            await store.close()
+        assert node is not None
+        (place,) = (place for place in decode_schema_locator(node.value) if place.version == version)
+        return place.ledger_id
 
     delete_record(stack.endpoints, ledger_path("/ledgers", asyncio.run(find())))
 
