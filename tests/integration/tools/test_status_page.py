@@ -1,13 +1,9 @@
 """The status page and `pulsar-readonly top` of a running pool: figures of real topics, and hostile names of a real client."""
 
 import json
-import subprocess
-import sys
 import urllib.error
 import urllib.request
-import uuid
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -146,42 +142,3 @@ def test_the_page_of_the_pool_has_all_brokers_and_names_one_that_is_gone(pair, p
     other.kill()  # its member node stays until its session ends
     wait_until(lambda: "has no figures" in asked.get("/pool") or other.url not in asked.get("/pool"))
     assert asked.url in asked.get("/pool")
-
-
-@pytest.mark.nightly
-def test_a_flood_of_pages_harms_no_client(pair, pulsar_client, topic) -> None:
-    client, producer = quiet_client(pair.url), pulsar_client.create_producer(topic)
-    reader = client.create_reader(topic, pulsar.MessageId.latest)
-    url = f"{pair.brokers[0].http_url}/"
-
-    def load(_: int) -> int:
-        try:
-            with urllib.request.urlopen(url, timeout=30) as response:
-                return int(response.status)
-        except urllib.error.HTTPError as error:
-            return error.code
-
-    with ThreadPoolExecutor(16) as pool:
-        codes = pool.map(load, range(2000))
-        for number in range(20):
-            producer.send(b"%d" % number)
-            assert reader.read_next(10_000).data() == b"%d" % number
-        assert set(codes) <= {200, 503}
-    client.close()
-
-
-@pytest.mark.nightly
-def test_top_prints_the_same_figures(pair, pulsar_client, topic) -> None:
-    client = quiet_client(pair.url)
-    client.subscribe(topic, f"s-{uuid.uuid4().hex}")
-    serving(pair, topic)
-    urls = [one.http_url for one in pair.brokers]
-    command = [sys.executable, "-m", "readonly_engine.command", "top", "--once", "--prefix", topic, *urls]
-    text = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
-    assert topic.removeprefix("persistent://") in text
-    assert "\x1b" not in text
-    found = subprocess.run(
-        [*command, "--output", "json"], check=True, capture_output=True, text=True, timeout=60
-    ).stdout
-    assert [one["url"] for one in json.loads(found)["brokers"]] == urls
-    client.close()

@@ -1,25 +1,15 @@
 """`pulsar-readonly subscriptions`: local subscriptions listed, moved, deleted, imported and exported; and mistakes."""
 
-import asyncio
 import json
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pulsar
-import pulsar.asyncio as pulsar_asyncio
 import pytest
 from pulsar import PulsarException
-from readonly_engine.broker.cursors.local_requests import LocalRequest, marked
-from readonly_engine.broker.cursors.partitions import cursor_topic, partition_of
-from readonly_engine.broker.cursors.store import CursorStore
-from readonly_engine.broker.cursors.topic_records import TopicRecords
-from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.owner.admin import AdminClient
-from readonly_engine.owner.cursor_admin import CursorAdmin
-from readonly_engine.topic.position import EARLIEST
 
 from devstack.pool import Pool
 from devstack.pulsar.admin import PulsarAdmin
@@ -276,37 +266,6 @@ def test_an_export_at_the_begin_and_of_batches(
 
 
 @pytest.mark.nightly
-def test_an_unknown_topic_and_other_domains(tool: Tool, admin: PulsarAdmin, topic: str) -> None:
-    for words in (
-        ("ls", topic),
-        ("show", topic, "s"),
-        ("seek", topic, "s", "--to", "earliest"),
-        ("delete", topic, "s"),
-        ("import", topic, "s"),
-        ("export", topic, "s"),
-    ):
-        assert f"there is no topic {topic}" in tool.fails(*words)
-    assert topic not in admin.topics()
-    assert "is not persistent" in tool.fails("ls", f"non-{topic}")
-    assert "is not a topic name" in tool.fails("ls", "a/b/")
-    assert "must be earliest" in tool.fails("seek", topic, "s", "--to", "yesterday")
-
-
-@pytest.mark.nightly
-def test_names_that_belong_to_pulsar_or_the_pool_are_not_moved(
-    tool: Tool, local_client: pulsar.Client, pulsar_client: pulsar.Client, admin: PulsarAdmin, topic: str
-) -> None:
-    publish_numbers(pulsar_client, topic, range(3))
-    subscribe(local_client, topic)
-    (guard,) = (name for name in admin.stats(topic)["subscriptions"] if name.startswith(GUARD))
-    assert "belongs to Pulsar or to a pool" in tool.fails("import", topic, guard)
-    assert guard in admin.stats(topic)["subscriptions"]
-    assert f"the owner of {topic} has no subscription none" in tool.fails("import", topic, "none")
-    assert at_owner(admin, topic) == set()
-    assert list(tool.ls(topic)) == ["s"]
-
-
-@pytest.mark.nightly
 def test_a_pool_that_keeps_no_cursors(
     pulsar: Endpoints,
     pool: Pool,
@@ -333,26 +292,6 @@ def test_a_pool_that_keeps_no_cursors(
     assert left_at(pulsar_client, topic, "theirs") == [0, 1, 2]
 
 
-@pytest.fixture
-def foreign(pulsar: Endpoints, pulsar_client: pulsar.Client, admin: PulsarAdmin) -> Iterator[Tool]:
-    """The tool for a pool whose topic of cursors is somebody else's."""
-    connections = ["--service-url", pulsar.writer_url, "--admin-url", pulsar.admin_url, "--pool", "foreign"]
-    yield Tool(connections)
-    admin.delete_topic("persistent://public/default/__readonly_cursors-foreign")
-
-
-@pytest.mark.nightly
-def test_a_foreign_topic_with_the_name_of_that_of_the_cursors(
-    foreign: Tool, pulsar_client: pulsar.Client, topic: str
-) -> None:
-    producer = pulsar_client.create_producer("persistent://public/default/__readonly_cursors-foreign")
-    producer.send(b"mine")
-    publish_numbers(pulsar_client, topic, range(3))
-    for words in (("ls", topic), ("show", topic, "s")):
-        assert "is no topic of this pool's cursors" in foreign.fails(*words)
-    producer.close()
-
-
 @pytest.mark.nightly
 def test_nothing_answers(pulsar: Endpoints, local_pool: Pool, topic: str, pulsar_client: pulsar.Client) -> None:
     publish_numbers(pulsar_client, topic, range(3))
@@ -366,135 +305,6 @@ def test_nothing_answers(pulsar: Endpoints, local_pool: Pool, topic: str, pulsar
     tool.connections = []
     tool.run("ls", topic, status=2)
     assert "pulsar-readonly subscriptions: --service-url is missing" in tool.error
-
-
-@pytest.mark.nightly
-def test_requests_of_any_client(
-    tool: Tool, local_client: pulsar.Client, pulsar_client: pulsar.Client, admin: PulsarAdmin, topic: str
-) -> None:
-    """The requests are in the metadata of consumers, so any client may send them."""
-    publish_numbers(pulsar_client, topic, range(3))
-    for key in ("existing", "export", "force", "import"):
-        with pytest.raises(PulsarException, match="NotAllowed"):
-            subscribe(local_client, topic, properties={f"pulsar-readonly.{key}": "true"})
-        with pytest.raises(PulsarException, match="NotAllowed"):
-            subscribe(local_client, topic, "__compaction", properties={f"pulsar-readonly.{key}": "true"})
-    assert tool.ls(topic) == {}
-    assert at_owner(admin, topic) == set()
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("kind", [pulsar.ConsumerType.Exclusive, SHARED])
-def test_a_client_that_forces_itself_in_takes_nothing_from_others(
-    local_client: pulsar.Client, local_pool: Pool, pulsar_client: pulsar.Client, topic: str, kind: pulsar.ConsumerType
-) -> None:
-    holder = subscribe(local_client, topic, consumer_type=kind)
-    thief_client = quiet_client(local_pool.url)
-    thief = subscribe(thief_client, topic, consumer_type=kind, properties={LocalRequest.FORCE.value: "true"})
-    assert rest(thief) == []  # it has arrived at the broker that has the cursor
-    publish_numbers(pulsar_client, topic, range(10), batching_enabled=False)
-    assert sorted(rest(holder)) == list(range(10))
-    assert rest(thief) == []
-    thief_client.close()
-    publish_numbers(pulsar_client, topic, range(10, 20), batching_enabled=False)
-    assert sorted(rest(holder)) == list(range(10, 20))
-
-
-async def store_half(pulsar_: Endpoints, pool: Pool, topic: str, migration: LocalRequest) -> None:
-    """Store the cursor of a migration that has died after its first step."""
-    name = parse_topic_name(topic)
-    cursors_topic = cursor_topic(name, pool.name)
-    client = pulsar_asyncio.Client(pulsar_.writer_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
-    admin = AdminClient(pulsar_.admin_url)
-    records = TopicRecords(client, cursors_topic.at(partition_of(name, "s", 4)), CursorAdmin(admin))
-    store = CursorStore(records, lambda _: None)
-    try:
-        await store.open()
-        cursors = store.of(topic)
-        cursor = cursors.find("s") or cursors.create("s", EARLIEST)
-        cursors.set_properties(cursor, marked((), migration))
-        await store.wait_stored(store.changed(cursors))
-    finally:
-        await store.close()
-        await client.close()
-        await admin.close()
-
-
-@pytest.mark.nightly
-def test_a_half_import_has_no_consumers_until_it_is_run_again(
-    own_pool: Callable[..., Pool], pulsar: Endpoints, pulsar_client: pulsar.Client, admin: PulsarAdmin, topic: str
-) -> None:
-    pool = own_pool(1, *LOCAL)
-    tool = tool_of(pulsar, pool)
-    publish_numbers(pulsar_client, topic, range(10), batching_enabled=False)
-    client = quiet_client(pool.url)
-    subscribe(client, topic, "other").close()  # it makes the topic of the cursors
-    client.close()
-    pool.brokers[0].stop()
-    theirs = subscribe(pulsar_client, topic)
-    asyncio.run(store_half(pulsar, pool, topic, LocalRequest.IMPORT))
-    pool.restart(0)
-    assert tool.ls(topic)["s"]["migration"] == "import"
-    client = quiet_client(pool.url)
-    with pytest.raises(PulsarException, match="NotAllowed"):
-        subscribe(client, topic)
-    for words in (("seek", topic, "s", "--to", "latest"), ("delete", topic, "s"), ("export", topic, "s")):
-        assert f"run `pulsar-readonly subscriptions import {topic} s` first" in tool.fails(*words)
-    take(theirs, 10, 0, 1, 4)  # consumers at the owner go on
-    theirs.close()
-    tool.run("import", topic, "s")
-    assert at_owner(admin, topic) == set()
-    assert left_at(client, topic) == [2, 3, 5, 6, 7, 8, 9]
-    client.close()
-
-
-@pytest.mark.nightly
-def test_a_half_export_has_no_consumers_at_the_pool_until_it_is_run_again(
-    own_pool: Callable[..., Pool], pulsar: Endpoints, pulsar_client: pulsar.Client, admin: PulsarAdmin, topic: str
-) -> None:
-    pool = own_pool(1, *LOCAL)
-    tool = tool_of(pulsar, pool)
-    publish_numbers(pulsar_client, topic, range(10), batching_enabled=False)
-    client = quiet_client(pool.url)
-    consumer = subscribe(client, topic)
-    take(consumer, 10, 0, 1, 4)
-    client.close()
-    pool.brokers[0].stop()
-    asyncio.run(store_half(pulsar, pool, topic, LocalRequest.EXPORT))
-    theirs = subscribe(pulsar_client, topic)  # as the export has made it; then a consumer comes too early
-    take(theirs, 10, 1, 5)
-    theirs.close()
-    pool.restart(0)
-    client = quiet_client(pool.url)
-    with pytest.raises(PulsarException, match="NotAllowed"):
-        subscribe(client, topic)
-    assert f"run `pulsar-readonly subscriptions export {topic} s` again" in tool.fails("import", topic, "s")
-    tool.run("export", topic, "s")
-    assert tool.ls(topic) == {}
-    assert left_at(pulsar_client, topic) == [2, 3, 6, 7, 8, 9], "the acks of both count"
-    client.close()
-
-
-@pytest.mark.nightly
-def test_a_mark_alone_is_no_obstacle(
-    own_pool: Callable[..., Pool], pulsar: Endpoints, pulsar_client: pulsar.Client, topic: str
-) -> None:
-    """The import has died after its UNSUBSCRIBE, or the export before its SUBSCRIBE."""
-    pool = own_pool(1, *LOCAL)
-    tool = tool_of(pulsar, pool)
-    publish_numbers(pulsar_client, topic, range(3), batching_enabled=False)
-    for migration in (LocalRequest.IMPORT, LocalRequest.EXPORT):
-        client = quiet_client(pool.url)
-        subscribe(client, topic).close()
-        client.close()
-        pool.brokers[0].stop()
-        asyncio.run(store_half(pulsar, pool, topic, migration))
-        pool.restart(0)
-        assert tool.ls(topic)["s"]["migration"] == migration.word
-        client = quiet_client(pool.url)
-        assert left_at(client, topic) == [0, 1, 2]
-        client.close()
-        assert "migration" not in tool.ls(topic)["s"]
 
 
 def consumers(admin: PulsarAdmin, topic: str) -> int:

@@ -3,7 +3,6 @@
 import base64
 import json
 import os
-import pty
 import signal
 import subprocess
 import sys
@@ -11,13 +10,11 @@ import time
 
 import pulsar as pulsar_lib
 import pytest
-from readonly_engine.metadata.url import FORMS
 
 from devstack.pulsar.admin import PulsarAdmin
 from devstack.pulsar.status import Endpoints
 
 LIMIT_S = 60
-NO_COMPRESSION = pulsar_lib.CompressionType.NONE
 COMPRESSIONS = ["NONE", "LZ4", "ZLib", "ZSTD", "SNAPPY"]
 
 
@@ -131,28 +128,6 @@ def test_chunks_are_joined_or_shown(tool: Tool, pulsar_client, topic: str) -> No
     assert "incomplete chunked messages: 1; --parts" in tool.error
 
 
-@pytest.mark.nightly
-def test_encrypted_messages_are_marked(tool: Tool, pulsar_client, topic: str, tmp_path) -> None:
-    private, public = tmp_path / "private.pem", tmp_path / "public.pem"
-    subprocess.run(
-        ["openssl", "genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out", private],
-        check=True, capture_output=True, timeout=60,
-    )  # fmt: skip
-    subprocess.run(
-        ["openssl", "rsa", "-in", private, "-pubout", "-out", public], check=True, capture_output=True, timeout=60
-    )
-    producer = pulsar_client.create_producer(
-        topic, encryption_key="shop", crypto_key_reader=pulsar_lib.CryptoKeyReader(str(public), str(private)),
-        batching_enabled=False,
-    )  # fmt: skip
-    producer.send(b"secret")
-    tool.settle(topic)
-    (one,) = tool.read(topic)
-    assert "value" not in one
-    assert one["note"].startswith("encrypted for shop: ")
-    assert "secret" not in tool.run("read", topic)
-
-
 def test_where_to_begin_and_how_many(tool: Tool, pulsar_client, topic: str) -> None:
     producer = pulsar_client.create_producer(topic, batching_enabled=False)
     ids = [message_id(producer.send(b"%d" % number)) for number in range(150)]
@@ -219,28 +194,6 @@ def test_a_closed_pipe_ends_it_quietly(tool: Tool, pulsar_client, topic: str) ->
     assert done.stderr == b""
 
 
-@pytest.mark.nightly
-def test_progress_is_shown_to_whoever_looks(tool: Tool, pulsar_client, topic: str, tmp_path) -> None:
-    """Standard error is a terminal and the output a file: a read of some seconds says how far it is."""
-    send_all(pulsar_client, topic, [os.urandom(1 << 20)] * 100, batching_enabled=False, compression_type=NO_COMPRESSION)
-    tool.settle(topic)
-    ours, theirs = pty.openpty()
-    with (tmp_path / "out").open("wb") as out:
-        reader = tool.start("read", topic, "-o", "json", stdout=out, stderr=theirs)
-    os.close(theirs)
-    said = b""
-    try:
-        while piece := os.read(ours, 65536):
-            said += piece
-    except OSError:
-        pass  # how Linux says that the other side was closed
-    os.close(ours)
-    assert reader.wait(LIMIT_S) == 0
-    assert b" of 100 (" in said
-    assert b" MB/s" in said
-    assert said.endswith(b"\r\x1b[K")
-
-
 def test_show_knows_what_the_owner_knows(tool: Tool, pulsar_client, admin: PulsarAdmin, topic: str) -> None:
     consumer = pulsar_client.subscribe(topic, "s", consumer_type=pulsar_lib.ConsumerType.Shared)
     ids = send_all(pulsar_client, topic, [b"x"] * 30, batching_enabled=False)
@@ -286,17 +239,6 @@ def test_an_open_ledger_has_a_lac_and_its_bookies(tool: Tool, pulsar: Endpoints,
 
 
 @pytest.mark.nightly
-def test_reading_costs_no_broker_anything(tool: Tool, pulsar_client, admin: PulsarAdmin, topic: str) -> None:
-    send_all(pulsar_client, topic, [b"x"] * 50, batching_enabled=False)
-    tool.settle(topic)
-    before = admin.stats(topic)
-    assert len(tool.read(topic)) == 50
-    after = admin.stats(topic)
-    assert after["msgOutCounter"] == before["msgOutCounter"] == 0
-    assert after["subscriptions"] == {}
-
-
-@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("words", "status", "says"),
     [
@@ -326,18 +268,3 @@ def test_near_names_are_offered(tool: Tool, pulsar_client, topic: str) -> None:
     tool.run("read", topic[:-1], status=1)
     assert f"there is no topic {topic[:-1]}; similar: " in tool.error
     assert near in tool.error
-
-
-@pytest.mark.nightly
-def test_without_a_store_it_says_how_to_give_one(tool: Tool) -> None:
-    del tool.environment["PULSAR_READONLY_METADATA_STORE_URL"]
-    tool.run("ls", status=1)
-    assert tool.error == (
-        f"pulsar-readonly topic: --metadata-store-url is missing: give {FORMS}, or set PULSAR_READONLY_METADATA_STORE_URL\n"
-    )
-
-
-@pytest.mark.nightly
-def test_help_has_examples(tool: Tool) -> None:
-    for words in ([], ["ls"], ["show"], ["read"]):
-        assert "pulsar-readonly topic read orders --from 10m --follow" in tool.run(*words, "--help")
