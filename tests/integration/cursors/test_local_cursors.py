@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pulsar
-import pytest
 
 from devstack.pool import Pool
 from devstack.pulsar.admin import PulsarAdmin
@@ -99,44 +98,3 @@ def test_unsubscribe_deletes_it_and_at_last_the_guard(
     consumer.unsubscribe()
     wait_until(lambda: own_subscriptions(admin, topic) == set(), 20)
     assert take(subscribe(local_client, topic), 3) == [0, 1, 2], "it was not deleted"
-
-
-@pytest.mark.nightly
-def test_subscriptions_go_with_their_topic(
-    local_pool: Pool, local_client: pulsar.Client, pulsar_client: pulsar.Client, admin: PulsarAdmin, topic: str
-) -> None:
-    publish_numbers(pulsar_client, topic, range(3), batching_enabled=False)
-    consumer = subscribe(local_client, topic)
-    assert take(consumer, 3) == [0, 1, 2]
-    names = [f"idle{number}" for number in range(6)]  # in other partitions, and at the other broker
-    for name in names:
-        subscribe(local_client, topic, name, initial_position=pulsar.InitialPosition.Latest).close()
-    admin.delete_topic(topic)
-    wait_until(lambda: topic in admin.topics(), 30, "the consumer creates the topic again")
-    publish_numbers(pulsar_client, topic, range(3, 6), batching_enabled=False)
-    assert take(consumer, 3) == [3, 4, 5]
-    for name in names:
-        later = subscribe(local_client, topic, name, initial_position=pulsar.InitialPosition.Latest)
-        assert rest(later) == [], f"the former subscription {name} is still there"
-    assert own_subscriptions(admin, topic) == {GUARD}
-
-
-def test_an_exclusive_one_has_one_consumer_in_the_whole_pool(local_pool: Pool, topic: str) -> None:
-    clients = [quiet_client(broker.url) for broker in local_pool.brokers for _ in range(2)]
-    try:
-        subscribe(clients[0], topic)
-        for client in clients:
-            with pytest.raises(pulsar.PulsarException, match="ConsumerBusy"):
-                subscribe(client, topic)
-    finally:
-        for client in clients:
-            client.close()
-
-
-def test_a_name_that_the_owner_has_is_refused(
-    local_client: pulsar.Client, pulsar_client: pulsar.Client, topic: str
-) -> None:
-    pulsar_client.subscribe(topic, "theirs").close()
-    with pytest.raises(pulsar.PulsarException, match="NotAllowed"):
-        subscribe(local_client, topic, "theirs")
-    subscribe(local_client, topic, "ours")

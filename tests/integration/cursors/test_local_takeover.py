@@ -14,8 +14,6 @@ from readonly_engine.broker.cursors.partitions import partition_of
 from readonly_engine.metadata.topic_name import parse_topic_name
 
 from devstack.pool import BrokerProcess, Pool
-from devstack.pulsar.admin import PulsarAdmin
-from tests.support.messages import publish_numbers
 from tests.support.pulsar.fleet import TESTS, Feed, Sink, quiet_client
 from tests.support.waiting import wait_until
 
@@ -119,65 +117,3 @@ def test_another_broker_takes_over(
         assert set(numbers) == set(range(sent)), f"{name} has lost messages"
         assert sum(Counter(numbers).values()) - sent <= allowed, f"{name} got too many again"
     assert gap < (60 if end == "frozen" else TAKE_OVER_S + 5), "the machine is slow, or the take-over"
-
-
-def test_a_broker_that_comes_gets_its_share(
-    own_pool: Callable[..., Pool], pulsar_client: pulsar.Client, opened: ExitStack, topic: str
-) -> None:
-    pool = own_pool(1, *LOCAL)
-    client = client_of(opened, pool.url)
-    sinks = {name: sink_of(opened, consumer) for name, consumer in subscribe_all(client, topic).items()}
-    (first,) = pool.brokers
-    assert len(partitions_of(first)) == PARTITIONS
-    feed = feed_of(opened, pulsar_client, topic)
-    (second,) = pool.start(1)
-    wait_until(lambda: len(partitions_of(second)) == len(partitions_of(first)) == PARTITIONS // 2, 90)
-    sent = feed.stop()
-    wait_until(lambda: all(sink.got and max(sink.got) == sent - 1 for sink in sinks.values()), 60)
-    for name, sink in sinks.items():
-        assert set(sink.stop()) == set(range(sent)), f"{name} has lost messages"
-
-
-def test_partitions_that_an_administrator_adds_change_nothing(
-    own_pool: Callable[..., Pool],
-    pulsar_client: pulsar.Client,
-    admin: PulsarAdmin,
-    opened: ExitStack,
-    topic: str,
-) -> None:
-    pool = own_pool(1, *LOCAL)
-    client = client_of(opened, pool.url)
-    consumers = subscribe_all(client, topic, initial_position=pulsar.InitialPosition.Earliest)
-    publish_numbers(pulsar_client, topic, range(3))
-    for consumer in consumers.values():
-        for _ in range(3):
-            consumer.acknowledge(consumer.receive(20_000))
-    before = partitions_of(pool.brokers[0])
-    wait_until(lambda: not any(one["unstored"] for one in pool.brokers[0].stats()["localCursors"]), 20)
-    admin.update_partitions(str(parse_topic_name(next(iter(before))).base), 2 * PARTITIONS)
-    pool.brokers[0].stop()
-    pool.restart(0)
-    publish_numbers(pulsar_client, topic, [3])
-    for consumer in consumers.values():
-        assert int(consumer.receive(30_000).data()) == 3
-    assert partitions_of(pool.brokers[0]) == before
-
-
-def test_failover_goes_on_at_the_next_consumer(
-    own_pool: Callable[..., Pool], pulsar_client: pulsar.Client, opened: ExitStack, topic: str
-) -> None:
-    pool = own_pool(2, *LOCAL)
-    clients = [client_of(opened, broker.url) for broker in pool.brokers]
-    sinks = []
-    for number, client in enumerate(clients):
-        consumer = client.subscribe(topic, "s", consumer_type=pulsar.ConsumerType.Failover, consumer_name=f"c{number}")
-        sinks.append(sink_of(opened, consumer))
-    feed = feed_of(opened, pulsar_client, topic)
-    wait_until(lambda: any(len(sink.got) > 50 for sink in sinks), 30)
-    active, passive = sorted(sinks, key=lambda sink: -len(sink.got))
-    assert passive.got == []
-    clients[sinks.index(active)].close()
-    wait_until(lambda: len(passive.got) > 50, 30)
-    sent = feed.stop()
-    wait_until(lambda: passive.got[-1] == sent - 1, 30)
-    assert set(active.stop()) | set(passive.stop()) == set(range(sent))

@@ -50,19 +50,12 @@ def pair(pulsar: Endpoints, tmp_path: Path) -> Iterator[Pair]:
     made.close()
 
 
-@pytest.fixture
-def apart(pulsar: Endpoints, tmp_path: Path) -> Iterator[Apart]:
-    made = Apart(pulsar, tmp_path, tmp_path.name)
-    yield made
-    made.close()
-
-
 def leave_with_acks_under_way(
     pair: Pair, pulsar: Endpoints, client: pulsar_lib.Client, topic: str
 ) -> tuple[SilentProxy, Watcher]:
     """Have a consumer ack everything and leave, while its broker's words do not reach the owner."""
     producer = client.create_producer(topic, batching_enabled=False)
-    watcher = Watcher(pair.first, topic, acks=True, sub_type=CommandSubscribe.Shared)
+    watcher = Watcher(pair.first.url, topic, acks=True, sub_type=CommandSubscribe.Shared)
     with closing(watcher), RawClient(pulsar.writer_url) as owner:
         assert claims_of(pair.first, topic)
         relay = pair.apart.relays[owner.lookup(topic)]
@@ -81,7 +74,7 @@ def test_what_was_acked_right_before_the_last_consumer_left_does_not_come_again_
     after: list[Watcher] = []
 
     def subscribe() -> None:
-        after.append(Watcher(pair.second, topic, acks=True, sub_type=CommandSubscribe.Shared))
+        after.append(Watcher(pair.second.url, topic, acks=True, sub_type=CommandSubscribe.Shared))
 
     coming = threading.Thread(target=subscribe)
     coming.start()

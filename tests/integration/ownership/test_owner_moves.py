@@ -164,23 +164,6 @@ def test_a_reader_goes_on_where_it_stands_wherever_it_began(
     _moves_on(reader, admin, topic, due)
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("to", ["id", "time"])
-def test_a_reader_that_has_sought_goes_on_where_it_stands(
-    broker: BrokerProcess, admin: PulsarAdmin, pulsar_client: pulsar.Client, topic: str, to: str
-) -> None:
-    ids = publish(pulsar_client, topic, range(BEFORE))
-    reader = Consumer(broker.url, topic, **STARTS["latest"](ids))
-    ids += publish(pulsar_client, topic, range(BEFORE, BEFORE + AFTER))
-    assert reader.take(20) == ids[BEFORE : BEFORE + 20]
-    where = {"message_id": at(ids[5])} if to == "id" else {"message_publish_time": 1}
-    reader.seek(**where)
-    due = ids[5:] if to == "id" else ids
-    assert reader.take(TAKEN) == due[:TAKEN]
-    wait_until(lambda: mark_delete(admin, topic, reader.name) == due[TAKEN - 1], 60)
-    _moves_on(reader, admin, topic, due)
-
-
 def _moves_on(reader: Consumer, admin: PulsarAdmin, topic: str, due: Sequence[tuple[int, int]]) -> None:
     """The owner moves, twice; the reader continues at `due[TAKEN]`, here and at the owner."""
     for _ in range(2):
@@ -204,25 +187,6 @@ def test_a_reader_at_latest_with_a_backlog_gets_all_of_it(
         wait_until(lambda: bool(admin.stats(topic)["subscriptions"]), 60)
         assert [int(reader.read_next(RECEIVE_MS).data()) for _ in range(2000)] == list(range(1000, 3000))
         assert not reader.has_message_available()
-
-
-@pytest.mark.nightly
-def test_a_reader_whose_position_was_trimmed_goes_on_with_what_is_left(
-    broker: BrokerProcess, admin: PulsarAdmin, pulsar_client: pulsar.Client, topic: str
-) -> None:
-    ids = publish(pulsar_client, topic, range(350))
-    reader = Consumer(broker.url, topic, **STARTS["earliest"](ids))
-    assert reader.take(TAKEN) == ids[:TAKEN]
-    with frozen(broker):
-        admin.set_retention(topic.split("://")[1].rsplit("/", 1)[0], minutes=0, megabytes=0)
-        wait_until(lambda: admin.trim(topic) or admin.internal_stats(topic)["ledgers"][0]["ledgerId"] > ids[0][0], 60)
-        admin.unload(topic)
-    ids += publish(pulsar_client, topic, range(350, 370))
-    wait_until(lambda: mark_delete(admin, topic, reader.name) is not None, 60)
-    left = [one for one in ids if one[0] >= admin.internal_stats(topic)["ledgers"][0]["ledgerId"]]
-    assert 20 <= len(left) < 360
-    assert reader.take(len(left)) == left
-    assert reader.gets_nothing_more()
 
 
 TYPES: Final = {
@@ -258,31 +222,11 @@ def test_a_reset_that_coincides_with_an_unload_is_not_undone(
 
 
 @pytest.mark.parametrize("acks", TYPES)
-def test_acks_under_way_do_not_undo_a_reset(
-    broker: BrokerProcess, admin: PulsarAdmin, pulsar_client: pulsar.Client, topic: str, acks: str
+@pytest.mark.parametrize("reset", [False, True], ids=["unloaded", "reset and unloaded"])
+def test_acks_under_way_at_an_unload_reach_the_owner_and_do_not_undo_a_reset(
+    broker: BrokerProcess, admin: PulsarAdmin, pulsar_client: pulsar.Client, topic: str, acks: str, reset: bool
 ) -> None:
-    """The client acks while the consumer is on its way back to a topic that was reset."""
-    ids = publish(pulsar_client, topic, range(100))
-    kind, how = TYPES[acks]
-    consumer = _durable(broker, topic, kind)
-    assert sorted(consumer.take(50, ack=how)) == ids[:50]
-    wait_until(lambda: mark_delete(admin, topic, consumer.name) == ids[49], 60)
-    wait_until(lambda: stored(admin, topic, consumer.name), 60)
-    more = consumer.take(40, ack=None)
-    with frozen(broker):
-        admin.reset_cursor(topic, consumer.name, MessageId(*ids[20]))
-        admin.unload(topic)
-        _ack(consumer, more, how)
-    wait_until(consumer.closed, 60)
-    again = _durable(broker, topic, kind, consumer)
-    assert sorted(again.take(80, ack=None)) == ids[20:]
-    assert mark_delete(admin, topic, consumer.name) == ids[19]
-
-
-@pytest.mark.parametrize("acks", TYPES)
-def test_acks_under_way_at_an_unload_reach_the_owner_and_nothing_comes_twice(
-    broker: BrokerProcess, admin: PulsarAdmin, pulsar_client: pulsar.Client, topic: str, acks: str
-) -> None:
+    """The client acks while the consumer is on its way back."""
     ids = publish(pulsar_client, topic, range(100))
     kind, how = TYPES[acks]
     consumer = _durable(broker, topic, kind)
@@ -292,12 +236,20 @@ def test_acks_under_way_at_an_unload_reach_the_owner_and_nothing_comes_twice(
     wait_until(lambda: stored(admin, topic, consumer.name), 60)
     more = consumer.take(40, ack=None)
     with frozen(broker):
+        if reset:
+            admin.reset_cursor(topic, consumer.name, MessageId(*ids[20]))
         admin.unload(topic)
         _ack(consumer, more, how)
+    if reset:
+        wait_until(consumer.closed, 60)
+        again = _durable(broker, topic, kind, consumer)
+        assert sorted(again.take(80, ack=None)) == ids[20:]
+        assert mark_delete(admin, topic, consumer.name) == ids[19]
+        return
     wait_until(lambda: mark_delete(admin, topic, consumer.name) == ids[89], 60)
     assert sorted(consumer.take(10, ack=how)) == ids[90:]
     wait_until(lambda: mark_delete(admin, topic, consumer.name) == ids[99], 60)
-    assert consumer.gets_nothing_more()
+    assert consumer.gets_nothing_more(), "nothing comes twice"
     assert not consumer.closed()
 
 

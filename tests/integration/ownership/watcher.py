@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck, CommandSubscribe
 
@@ -13,27 +13,13 @@ from tests.support.pulsar.raw_client import ClosedError, RawClient
 PERMITS = 1_000_000
 
 
-class Reached(Protocol):
-    """A broker, of whatever kind."""
-
-    @property
-    def url(self) -> str:
-        """Where it is reached."""
-
-
-class Address(NamedTuple):
-    """Where a broker of the source cluster is reached."""
-
-    url: str
-
-
 class Watcher:
     """A consumer that notes when each message came, and acks if it is told to."""
 
-    def __init__(self, broker: Reached, topic: str, *, acks: bool, **options: int) -> None:
+    def __init__(self, url: str, topic: str, *, acks: bool, **options: int) -> None:
         self.came: list[tuple[float, tuple[int, int]]] = []
         self.closed_at: float | None = None
-        self._client = RawClient(broker.url)
+        self._client = RawClient(url)
         try:
             self._client.subscribe(topic, "s", **{"initial_position": CommandSubscribe.Earliest, **options})
         except BaseException:

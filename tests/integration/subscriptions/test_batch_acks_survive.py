@@ -1,13 +1,12 @@
 """Acks of single messages of a batch outlive the read-only broker that relayed them, as they outlive a client at an owner."""
 
-from contextlib import closing, suppress
+from contextlib import suppress
 from typing import Final
 
 import pulsar
 import pytest
 
 from devstack.pool import Pool
-from devstack.pulsar.admin import MessageId
 from devstack.pulsar.cluster import PulsarCluster
 from tests.support.messages import publish_numbers
 from tests.support.pulsar.fleet import SHARED, quiet_client
@@ -102,34 +101,3 @@ def test_after_the_death_of_their_broker(
         after.close()
         with suppress(pulsar.PulsarException):  # its broker is dead
             before.close()
-
-
-def test_of_consumers_that_were_at_the_owner(
-    release: PulsarCluster, release_owner: pulsar.Client, release_pool: Pool, topic: str
-) -> None:
-    with closing(quiet_client(release_pool.url)) as client:
-        for kind in KINDS:
-            name = f"{topic}-{kind.name}"
-            publish_batches(release_owner, name)
-            consumer = subscribe(release_owner, name, kind)
-            ack_some(release, consumer, name)
-            consumer.close()
-            assert sorted(received(subscribe(client, name, kind))) == LEFT, kind
-
-
-def test_a_reset_of_the_cursor_makes_them_void(
-    release: PulsarCluster, release_owner: pulsar.Client, release_pool: Pool, topic: str
-) -> None:
-    """A reset by an administrator while no broker serves the subscription: every message comes again, as from the owner."""
-    topics = {f"{topic}-{kind.name}": kind for kind in (pulsar.ConsumerType.Exclusive, SHARED)}
-    before = quiet_client(release_pool.url)
-    ack_some_of_each(release, release_owner, before, topics)
-    with closing(after_a_death(release_pool)) as after:
-        with suppress(pulsar.PulsarException):
-            before.close()
-        admin = release.admin()
-        for name, kind in topics.items():
-            admin.reset_cursor(name, "s", MessageId(admin.internal_stats(name)["ledgers"][0]["ledgerId"], 0))
-            consumer = subscribe(after, name, kind)
-            numbers = sorted(int(consumer.receive(RECEIVE_MS).data()) for _ in range(BATCHES * SIZE))
-            assert numbers == list(range(BATCHES * SIZE)), kind

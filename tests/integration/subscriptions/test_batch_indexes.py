@@ -34,10 +34,6 @@ def pair(txn_stack: PulsarCluster, tmp_path_factory: pytest.TempPathFactory) -> 
         yield pool
 
 
-def client_of(url: str) -> pulsar.Client:
-    return quiet_client(url)
-
-
 def subscribe(client: pulsar.Client, topic: str, kind: pulsar.ConsumerType) -> pulsar.Consumer:
     earliest = pulsar.InitialPosition.Earliest
     return client.subscribe(topic, "s", kind, initial_position=earliest, batch_index_ack_enabled=True)
@@ -104,7 +100,7 @@ def subscribe_elsewhere(
 def test_another_broker_delivers_what_the_owner_would(
     txn_stack: PulsarCluster, pair: Pool, topic: str, kind: pulsar.ConsumerType, reset: bool
 ) -> None:
-    owner, through = client_of(txn_stack.endpoints.writer_url), client_of(pair.url)
+    owner, through = quiet_client(txn_stack.endpoints.writer_url), quiet_client(pair.url)
     try:
         first = publish_batch(owner, topic)
         consumer = subscribe(through, topic, kind)

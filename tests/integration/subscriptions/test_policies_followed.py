@@ -18,9 +18,6 @@ FOLLOWED_S = 10.0
 SOON_MS = 1500
 """A message that does not come within this time is held back."""
 LIMIT = 5
-LATER_S = 120
-SLOW = {"dispatchThrottlingRateInMsg": 1000, "dispatchThrottlingRateInByte": -1, "ratePeriodInSecond": 1}
-NO_RATE = SLOW | {"dispatchThrottlingRateInMsg": -1}
 SHARED, KEY_SHARED = pulsar.ConsumerType.Shared, pulsar.ConsumerType.KeyShared
 
 
@@ -65,23 +62,17 @@ def received(consumer: pulsar.Consumer) -> pulsar.Message | None:
         return None
 
 
+ON_CONSUMER = ("maxUnackedMessagesOnConsumer", "maxUnackedMessagesPerConsumer")
+ON_SUBSCRIPTION = ("maxUnackedMessagesOnSubscription", "maxUnackedMessagesPerSubscription")
+
+
 @pytest.mark.parametrize("broker", [pytest.param("owner", marks=pytest.mark.nightly), "local"], indirect=True)
 @pytest.mark.parametrize(
     ("kind", "level", "names"),
     [
-        pytest.param(
-            SHARED,
-            "topic",
-            ("maxUnackedMessagesOnConsumer", "maxUnackedMessagesPerConsumer"),
-            marks=pytest.mark.nightly,
-        ),
-        (KEY_SHARED, "namespace", ("maxUnackedMessagesOnConsumer", "maxUnackedMessagesPerConsumer")),
-        pytest.param(
-            SHARED,
-            "namespace",
-            ("maxUnackedMessagesOnSubscription", "maxUnackedMessagesPerSubscription"),
-            marks=pytest.mark.nightly,
-        ),
+        pytest.param(SHARED, "topic", ON_CONSUMER, marks=pytest.mark.nightly),
+        (KEY_SHARED, "namespace", ON_CONSUMER),
+        pytest.param(SHARED, "namespace", ON_SUBSCRIPTION, marks=pytest.mark.nightly),
     ],
 )
 def test_a_limit_of_unacked_messages(
@@ -104,48 +95,3 @@ def test_a_limit_of_unacked_messages(
     assert len(got) >= LIMIT - 1
     set_policy(admin, topic, level, names, 0)
     assert wait_until(lambda: received(consumer), FOLLOWED_S + SOON_MS / 1000, "the end of the limit is followed")
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize(("kind", "level"), [(SHARED, "namespace"), (KEY_SHARED, "topic")])
-def test_delayed_delivery(
-    reader: pulsar.Client, pulsar_client: pulsar.Client, admin: PulsarAdmin, topic: str, kind: pulsar.ConsumerType, level: str
-) -> None:  # fmt: skip
-    producer = pulsar_client.create_producer(topic, batching_enabled=False)
-    consumer = reader.subscribe(topic, "s", kind)
-
-    def comes_at_once() -> bool:
-        producer.send(b"", deliver_at=int(1000 * (time.time() + LATER_S)), partition_key="k")
-        return received(consumer) is not None
-
-    assert not comes_at_once()
-    set_policy(admin, topic, level, ("delayedDelivery", "delayedDelivery"), {"active": False, "tickTime": 1000})
-    wait_until(comes_at_once, FOLLOWED_S)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("level", ["topic", "namespace", "subscription", "broker"])
-def test_a_dispatch_rate_ends_the_pushes_while_it_lasts(
-    broker: BrokerProcess, reader: pulsar.Client, admin: PulsarAdmin, topic: str, level: str
-) -> None:
-    def source() -> str:
-        return str(broker.stats()["topics"][topic].get("tail", {}).get("source"))
-
-    def limit(rate: dict[str, int]) -> None:
-        if level == "broker":
-            admin.set_dynamic_configuration("dispatchThrottlingRateInMsg", str(rate["dispatchThrottlingRateInMsg"]))
-        elif level == "subscription":
-            admin.set_namespace_policy(namespace_of(topic), "subscriptionDispatchRate", rate)
-        else:
-            set_policy(admin, topic, level, ("dispatchRate", "dispatchRate"), rate)
-
-    reader.subscribe(topic, "s")
-    wait_until(lambda: source() == "owner")
-    try:
-        limit(SLOW)
-        wait_until(lambda: source() == "bookies", FOLLOWED_S)
-    finally:
-        limit(NO_RATE)
-    wait_until(lambda: source() == "owner", FOLLOWED_S)
-    if level == "broker":
-        admin.clear_dynamic_configuration("dispatchThrottlingRateInMsg")

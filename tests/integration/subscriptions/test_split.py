@@ -1,7 +1,6 @@
 """Split subscriptions: one Shared subscription that both brokers of a pool serve, with stock clients and a real owner."""
 
 import json
-import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -196,39 +195,6 @@ def test_the_death_of_the_coordinator_loses_nothing_and_repeats_only_what_came_s
     assert len(repeated) < COUNT / 4
 
 
-def test_what_a_member_has_that_stands_still_is_served_by_the_other_broker_soon(
-    split_pool: Pool, pulsar_client: pulsar.Client, admin: PulsarAdmin, topic: str, work: Callable[..., Worker]
-) -> None:
-    workers = [work(split_pool.url) for _ in range(4)]
-    coordinator, member = wait_split(split_pool, topic)
-    publish(pulsar_client, topic, range(COUNT // 2))
-    wait_until(lambda: len(numbers(workers)) > COUNT * 0.2, 60, what="some messages came")
-    member.process.send_signal(signal.SIGSTOP)
-    try:
-        publish(pulsar_client, topic, range(COUNT // 2, COUNT))  # some of them are leased to it
-        wait_until(lambda: len(set(numbers(workers))) == COUNT, 60, what="all messages came")
-        wait_until(
-            lambda: "its lease has ended" in coordinator.log.read_text(), 20, what="before the keep-alive ends it"
-        )
-    finally:
-        member.process.send_signal(signal.SIGCONT)
-    wait_until(lambda: backlog(admin, topic, SUBSCRIPTION) == 0, what="all messages are acked")
-    wait_split(split_pool, topic)
-
-
-def test_a_drain_of_the_coordinator_loses_nothing(
-    split_pool: Pool, pulsar_client: pulsar.Client, admin: PulsarAdmin, topic: str, work: Callable[..., Worker]
-) -> None:
-    workers = [work(split_pool.url) for _ in range(4)]
-    coordinator, member = wait_split(split_pool, topic)
-    publish(pulsar_client, topic, range(COUNT))
-    wait_until(lambda: len(numbers(workers)) > COUNT * 0.2, 60, what="some messages came")
-    coordinator.process.terminate()
-    wait_until(lambda: len(set(numbers(workers))) == COUNT, 60, what="all messages came")
-    wait_until(lambda: backlog(admin, topic, SUBSCRIPTION) == 0, what="all messages are acked")
-    wait_until(lambda: split(member, topic).get("state") == "coordinating", what="the other one coordinates")
-
-
 def test_a_move_of_the_owner_closes_no_consumer(
     split_pool: Pool, pulsar_client: pulsar.Client, admin: PulsarAdmin, topic: str, work: Callable[..., Worker]
 ) -> None:
@@ -266,18 +232,3 @@ def test_a_consumer_at_the_owner_means_passthrough_for_all(
 
     wait_until(received, what="all messages came")
     assert Counter(numbers(workers) + got) == Counter(range(1000))
-
-
-def test_chunked_messages_are_served_by_one_broker(
-    split_pool: Pool, pulsar_client: pulsar.Client, admin: PulsarAdmin, topic: str, work: Callable[..., Worker]
-) -> None:
-    workers = [work(split_pool.url) for _ in range(4)]
-    wait_split(split_pool, topic)
-    producer = pulsar_client.create_producer(topic, batching_enabled=False, chunking_enabled=True)
-    for number in range(3):
-        producer.send(b"%d" % number + b" " * 6_000_000)
-    producer.close()
-    wait_until(lambda: set(numbers(workers)) == {0, 1, 2}, 60, what="all messages came")
-    wait_until(lambda: backlog(admin, topic, SUBSCRIPTION) == 0, what="all messages are acked")
-    wait_until(lambda: not any(split(broker, topic) for broker in split_pool.brokers), what="nobody splits it")
-    wait_until(lambda: len(served_by(split_pool, topic) & {""}) == 1, what="one broker serves it")

@@ -198,22 +198,6 @@ def test_each_key_comes_once_and_in_order_while_consumers_come_and_go(
     assert min(shares) > COUNT / 10, shares
 
 
-def test_consumers_with_ranges_of_hashes_are_served_by_one_broker(
-    split_pool: Pool,  # noqa: F811
-    pulsar_client: pulsar.Client,
-    topic: str,
-    work: Callable[..., KeyWorker],
-    journal: Journal,
-) -> None:
-    for first, last in ((0, 32767), (32768, 65535)):
-        mode = pulsar.KeySharedMode.Sticky
-        work(key_shared_policy=pulsar.ConsumerKeySharedPolicy(mode, sticky_ranges=[(first, last)]))
-    publish(pulsar_client, topic, range(1000))
-    wait_until(lambda: len(journal.received) == 1000, 30, what="all messages came")
-    assert set(roles(split_pool, topic).values()) == {""}
-    assert journal.repeated == {}
-
-
 @pytest.mark.parametrize("fault", ["the coordinator dies", "a member dies", "a member stands still", "unload"])
 @pytest.mark.nightly
 def test_keys_stay_in_order_and_nothing_is_lost_in_faults(
