@@ -137,12 +137,6 @@ class PulsarAdmin:
             "GET", f"{topic_path(topic)}/stats", query={"getPreciseBacklog": "true", "subscriptionBacklogSize": "true"}
         )
 
-    def partitioned_stats(self, topic: str) -> JSON:
-        """Return the stats of all partitions together, and of each one in `partitions`."""
-        return self._request(
-            "GET", f"{topic_path(topic)}/partitioned-stats", query={"perPartition": "true", "getPreciseBacklog": "true"}
-        )
-
     def internal_stats(self, topic: str) -> JSON:
         """Return a topic's internal stats: `ledgers`, `lastConfirmedEntry`, `cursors` by name with `markDeletePosition`."""
         return self._request("GET", f"{topic_path(topic)}/internalStats")
@@ -249,10 +243,6 @@ class PulsarAdmin:
         body = {"retentionTimeInMinutes": minutes, "retentionSizeInMB": megabytes}
         self._request("POST", f"/admin/v2/namespaces/{namespace}/retention", body=body)
 
-    def set_max_subscriptions(self, namespace: str, subscriptions: int) -> None:
-        """Limit the subscriptions of each topic of a namespace."""
-        self.set_namespace_policy(namespace, "maxSubscriptionsPerTopic", subscriptions)
-
     def set_deduplication(self, namespace: str, *, enabled: bool) -> None:
         """Turn deduplication of messages on or off for a namespace."""
         self.set_namespace_policy(namespace, "deduplication", enabled)
@@ -311,25 +301,9 @@ class PulsarAdmin:
         """Return the runtime configuration of this broker."""
         return dict(self._request("GET", "/admin/v2/brokers/configuration/runtime"))
 
-    def dynamic_configuration_names(self) -> list[str]:
-        """Return the keys that can be changed while brokers run."""
-        return list(self._request("GET", "/admin/v2/brokers/configuration"))
-
-    def set_dynamic_configuration(self, key: str, value: str) -> None:
-        """Set a key on all running brokers."""
-        self._request("POST", f"/admin/v2/brokers/configuration/{key}/{quote(value, safe='')}")
-
-    def clear_dynamic_configuration(self, key: str) -> None:
-        """Remove a dynamic value; brokers use the value of their file from their next start on."""
-        self._request("DELETE", f"/admin/v2/brokers/configuration/{key}")
-
     def start_migration(self, target: str) -> None:
         """Begin to move the metadata to another store, such as oxia://HOST:PORT/NAMESPACE (Pulsar 4.2 and later)."""
         self._request("POST", "/admin/v2/metadata/migration/start", query={"target": target})
-
-    def migration_phase(self) -> str:
-        """Return the phase of the migration of the metadata."""
-        return str(self._request("GET", "/admin/v2/metadata/migration/status")["phase"])
 
     def health(self) -> None:
         """Make the broker publish and consume a message; AdminError if that fails."""

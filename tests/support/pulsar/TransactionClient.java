@@ -9,7 +9,6 @@ import org.apache.pulsar.client.api.Message;
 import org.apache.pulsar.client.api.MessageId;
 import org.apache.pulsar.client.api.Producer;
 import org.apache.pulsar.client.api.PulsarClient;
-import org.apache.pulsar.client.api.Reader;
 import org.apache.pulsar.client.api.Schema;
 import org.apache.pulsar.client.api.SubscriptionInitialPosition;
 import org.apache.pulsar.client.api.SubscriptionType;
@@ -26,7 +25,6 @@ public final class TransactionClient {
     private final Map<String, Transaction> transactions = new HashMap<>();
     private final Map<String, Producer<String>> producers = new HashMap<>();
     private final Map<String, Consumer<String>> consumers = new HashMap<>();
-    private final Map<String, Reader<String>> readers = new HashMap<>();
     private final Map<String, MessageId> received = new HashMap<>();
 
     private TransactionClient(PulsarClient client) {
@@ -58,8 +56,7 @@ public final class TransactionClient {
             case "begin":  // NAME SECONDS
                 transactions.put(words[1], client.newTransaction()
                         .withTransactionTimeout(Long.parseLong(words[2]), TimeUnit.SECONDS).build().get(60, TimeUnit.SECONDS));
-                var id = transactions.get(words[1]).getTxnID();
-                return id.getMostSigBits() + " " + id.getLeastSigBits();
+                return "";
             case "send":  // TOPIC TRANSACTION VALUE [KEY]
                 Producer<String> producer = producer(words[1]);
                 var message = words[2].equals("-") ? producer.newMessage() : producer.newMessage(transactions.get(words[2]));
@@ -76,8 +73,7 @@ public final class TransactionClient {
             case "subscribe":  // NAME TOPIC SUBSCRIPTION TYPE POSITION
                 consumers.put(words[1], client.newConsumer(Schema.STRING).topic(words[2]).subscriptionName(words[3])
                         .subscriptionType(SubscriptionType.valueOf(words[4]))
-                        .subscriptionInitialPosition(SubscriptionInitialPosition.valueOf(words[5]))
-                        .negativeAckRedeliveryDelay(100, TimeUnit.MILLISECONDS).subscribe());
+                        .subscriptionInitialPosition(SubscriptionInitialPosition.valueOf(words[5])).subscribe());
                 return "";
             case "receive": {  // NAME MILLISECONDS
                 Message<String> got = consumers.get(words[1]).receive(Integer.parseInt(words[2]), TimeUnit.MILLISECONDS);
@@ -93,37 +89,12 @@ public final class TransactionClient {
             case "ack-up-to":
                 acked(consumers.get(words[1]), received.get(words[1]), words[2], true);
                 return "";
-            case "nack":
-                consumers.get(words[1]).negativeAcknowledge(received.get(words[1]));
-                return "";
             case "redeliver":
                 consumers.get(words[1]).redeliverUnacknowledgedMessages();
-                return "";
-            case "ended":
-                return String.valueOf(consumers.get(words[1]).hasReachedEndOfTopic());
-            case "forget":  // TOPIC: closes its producer
-                producers.remove(words[1]).close();
                 return "";
             case "close":
                 consumers.remove(words[1]).close();
                 return "";
-            case "reader":  // NAME TOPIC POSITION
-                readers.put(words[1], client.newReader(Schema.STRING).topic(words[2])
-                        .startMessageId(words[3].equals("earliest") ? MessageId.earliest : MessageId.latest)
-                        .readCompacted(words.length > 4).create());
-                return "";
-            case "read": {  // NAME: reads all available messages
-                StringBuilder all = new StringBuilder();
-                Reader<String> reader = readers.get(words[1]);
-                while (reader.hasMessageAvailable()) {
-                    Message<String> next = reader.readNext(30, TimeUnit.SECONDS);
-                    if (next == null) {
-                        return "stuck after " + all;
-                    }
-                    all.append(next.getValue()).append(' ');
-                }
-                return all.toString().trim();
-            }
             default:
                 throw new IllegalArgumentException(words[0]);
         }

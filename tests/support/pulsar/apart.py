@@ -15,16 +15,14 @@ from tests.support.pulsar.silent_proxy import SilentProxy
 
 
 class Rewriting:
-    """Has lookups answered with other URLs, those of proxies, and some commands not at all.
+    """Has lookups answered with other URLs, those of proxies.
 
     Args:
         urls: the URL of the proxy of each owner.
-        dropped: types of the owner's commands that do not arrive.
     """
 
-    def __init__(self, urls: dict[str, str], dropped: set[int]) -> None:
+    def __init__(self, urls: dict[str, str]) -> None:
         self._urls = urls
-        self._dropped = dropped
         self._splitter = FrameSplitter()
 
     def __call__(self, data: bytes) -> bytes:
@@ -32,8 +30,6 @@ class Rewriting:
 
     def _rewritten(self, frame: bytes) -> bytes:
         command, end = decode_command(frame)
-        if command.type in self._dropped:
-            return b""
         if command.type != BaseCommand.LOOKUP_RESPONSE:
             return len(frame).to_bytes(LENGTH_BYTES, "big") + frame
         answer = command.lookup_topic_response
@@ -42,19 +38,12 @@ class Rewriting:
 
 
 class Apart:
-    """A read-only broker that reaches each owner through a relay.
-
-    Attributes:
-        dropped: types of the owners' commands that do not arrive, for now.
-    """
+    """A read-only broker that reaches each owner through a relay."""
 
     def __init__(self, pulsar: Endpoints, folder: Path, pool: str) -> None:
         self._urls: dict[str, str] = {}
-        self.dropped: set[int] = set()
         self.relays = {
-            url: SilentProxy(
-                f"{urlsplit(url).hostname}:{urlsplit(url).port}", lambda: Rewriting(self._urls, self.dropped)
-            )
+            url: SilentProxy(f"{urlsplit(url).hostname}:{urlsplit(url).port}", lambda: Rewriting(self._urls))
             for url in pulsar.brokers
         }
         self._urls.update({url: f"pulsar://127.0.0.1:{relay.port}" for url, relay in self.relays.items()})

@@ -45,19 +45,10 @@ class RefusedError(Exception):
         super().__init__(command, ServerError.Name(code), message)
 
 
-def message_frame(
-    payload: bytes,
-    sequence_id: int,
-    producer_id: int = 0,
-    transaction: tuple[int, int] | None = None,
-    **fields: Any,
-) -> bytes:
-    """A SEND with a checksum, as a frame; in a transaction of this id (most and least significant bits)."""
+def message_frame(payload: bytes, sequence_id: int, producer_id: int = 0, **fields: Any) -> bytes:
+    """A SEND with a checksum, as a frame."""
     metadata = MessageMetadata(**{"producer_name": "raw", "sequence_id": sequence_id, "publish_time": 1, **fields})
     send = CommandSend(producer_id=producer_id, sequence_id=sequence_id, num_messages=1)
-    if transaction is not None:
-        metadata.txnid_most_bits, metadata.txnid_least_bits = transaction
-        send.txnid_most_bits, send.txnid_least_bits = transaction
     encoded = metadata.SerializeToString()
     body = len(encoded).to_bytes(4, "big") + encoded + payload
     checked = MAGIC_CRC32C + google_crc32c.value(body).to_bytes(4, "big") + body
@@ -67,16 +58,7 @@ def message_frame(
 class RawClient:
     """One connection; PING is answered, and nothing else is done unasked."""
 
-    def __init__(
-        self,
-        url: str,
-        method: str = "",
-        credentials: bytes = b"",
-        *,
-        refresh: bool = True,
-        entry_metadata: bool = False,
-        **fields: Any,
-    ) -> None:
+    def __init__(self, url: str, method: str = "", credentials: bytes = b"", **fields: Any) -> None:
         parts = urlsplit(url)
         self._socket = socket.create_connection((parts.hostname, parts.port), timeout=TIMEOUT_S)
         self._splitter = FrameSplitter()
@@ -84,8 +66,7 @@ class RawClient:
         self._requests = 0
         self.seen: list[str] = []
         connect = CommandConnect(**{"client_version": "raw", "protocol_version": 21, **fields})
-        flags = FeatureFlags(supports_auth_refresh=refresh, supports_broker_entry_metadata=entry_metadata)
-        connect.feature_flags.CopyFrom(flags)
+        connect.feature_flags.CopyFrom(FeatureFlags(supports_auth_refresh=True))
         if method:
             connect.auth_method_name, connect.auth_data = method, credentials
         self.send(BaseCommand(type=BaseCommand.CONNECT, connect=connect))
@@ -213,16 +194,9 @@ class RawClient:
         request = CommandProducer(topic=topic, producer_id=producer_id, **fields)
         return self.request(BaseCommand(type=BaseCommand.PRODUCER, producer=request)).producer_success
 
-    def publish(
-        self,
-        payload: bytes,
-        sequence_id: int,
-        producer_id: int = 0,
-        transaction: tuple[int, int] | None = None,
-        **fields: Any,
-    ) -> None:
+    def publish(self, payload: bytes, sequence_id: int, producer_id: int = 0, **fields: Any) -> None:
         """Send a message with more fields of its metadata, without waiting for its receipt."""
-        self._socket.sendall(message_frame(payload, sequence_id, producer_id, transaction, **fields))
+        self._socket.sendall(message_frame(payload, sequence_id, producer_id, **fields))
 
     def receipt(self, seconds: float = TIMEOUT_S) -> CommandSendReceipt:
         """The next receipt."""
