@@ -1,4 +1,4 @@
-"""Clients that harm: what they send is not taken, what they hold is freed, and others at the same broker do not notice."""
+"""Clients that freeze lose what they hold to others that ask for it, and those that live keep it."""
 
 import socket
 import threading

@@ -1,4 +1,4 @@
-"""Producers on the pool's URL: everything that they send is stored once, in order, at the owner."""
+"""Producers on the pool's URL: what they send is stored once, in order, at the owner, and nothing of them stays there."""
 
 import threading
 import time

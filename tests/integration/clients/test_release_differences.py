@@ -26,11 +26,34 @@ RECEIVE_MS: Final = 20_000
 QUIET_MS: Final = 1_500
 """A message that must not come would have come by then."""
 
-LOOK_AHEAD: Final = {"4.2.4": 2000, "5.0.1": 4000}
-"""Default of keySharedLookAheadMsgInReplayThresholdPerConsumer."""
+DEFAULTS: Final = {
+    "4.2.4": {
+        "acknowledgmentAtBatchIndexLevelEnabled": "true",
+        "managedLedgerPersistIndividualAckAsLongArray": "true",
+        "managedLedgerInfoCompressionType": "NONE",
+        "managedCursorInfoCompressionType": "NONE",
+        "keySharedLookAheadMsgInReplayThresholdPerConsumer": "2000",
+        "keySharedLookAheadMsgInReplayThresholdPerSubscription": "20000",
+    },
+    "5.0.1": {
+        "acknowledgmentAtBatchIndexLevelEnabled": "true",
+        "managedLedgerPersistIndividualAckAsLongArray": "true",
+        "managedLedgerInfoCompressionType": "LZ4",
+        "managedCursorInfoCompressionType": "LZ4",
+        "keySharedLookAheadMsgInReplayThresholdPerConsumer": "4000",
+        "keySharedLookAheadMsgInReplayThresholdPerSubscription": "40000",
+    },
+}
+"""Defaults that differ from those of 4.0.8: false, false, NONE, NONE, 2000 and 20000."""
 
 COMPRESSED: Final = bytes.fromhex("4778")
 """First bytes of a compressed znode (MAGIC_MANAGED_INFO_METADATA of MetaStoreImpl)."""
+
+
+def test_the_defaults_that_differ(release: PulsarCluster) -> None:
+    expected = DEFAULTS[release.spec.version]
+    configuration = release.admin().runtime_configuration()
+    assert {name: configuration[name] for name in expected} == expected
 
 
 async def test_lists_of_ledgers_are_compressed(
@@ -93,7 +116,7 @@ def test_key_shared_looks_ahead_as_far_as_the_release(
     release: PulsarCluster, release_owner: pulsar.Client, release_pool: Pool, topic: str, through: str
 ) -> None:
     """A consumer without permits holds back its key. Other consumers get later messages up to the limit only."""
-    per_consumer = LOOK_AHEAD[release.spec.version]
+    per_consumer = int(DEFAULTS[release.spec.version]["keySharedLookAheadMsgInReplayThresholdPerConsumer"])
     client = release_owner if through == "owner" else quiet_client(release_pool.url)
     slow = client.subscribe(topic, "s", pulsar.ConsumerType.KeyShared, receiver_queue_size=1, consumer_name="slow")
     quick = client.subscribe(topic, "s", pulsar.ConsumerType.KeyShared, consumer_name="quick")

@@ -1,4 +1,4 @@
-"""The devstack's Pulsar serves a stock client, survives the loss of its parts, and comes up again quickly."""
+"""The devstack's Pulsar refuses ports that are in use and data of another shape, and renews data where nothing runs."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Reading from real bookies: whole, stopped, stalled, damaged, incomplete, encrypted, and too old for batch reads."""
+"""Reading from real bookies: whole, killed, damaged, incomplete, encrypted, and too old for batch reads."""
 
 import asyncio
 import contextlib

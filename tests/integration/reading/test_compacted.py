@@ -1,4 +1,4 @@
-"""Compacted reads through the pool and at the owner: the same messages, before, amid and after compactions."""
+"""Compacted reads through the pool, as at the owner, where the compacted ledger is all that is left."""
 
 import uuid
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""One topic as one log on a real cluster: in order through rolls, trims, deletions and losses of ZooKeeper, read once each."""
+"""One topic as one log on a real cluster: in order through rolls and losses of ZooKeeper, each entry read once."""
 
 import asyncio
 import os

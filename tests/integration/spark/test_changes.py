@@ -1,4 +1,4 @@
-"""What happens to a topic between planning and reading: trims, rolls, offload, deletion from the bookies, bookies that go."""
+"""What happens to a topic between planning and reading: trims, rolls, offload, deletion from the bookies."""
 
 import pickle
 import time

@@ -1,4 +1,4 @@
-"""`pulsar-readonly export` on a real Pulsar and a real Spark: tables of three formats, killed and started again."""
+"""`pulsar-readonly export` on a real Pulsar and a real Spark: repeated micro-batches, continuous exports, decoded values."""
 
 from __future__ import annotations
 

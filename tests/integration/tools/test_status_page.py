@@ -1,4 +1,4 @@
-"""The status page and `pulsar-readonly top` of a running pool: figures of real topics, and hostile names of a real client."""
+"""The status page of a running pool: figures of real topics, and hostile names of a real client."""
 
 import json
 import urllib.error
