@@ -111,7 +111,7 @@ class StoreSecrets:
             "certificate": self.certificate(READER),
             "key": self.key(READER),
         }
-        encrypted = ("metadata",) if bookie_login else ("metadata", "bookie")
+        encrypted = ("metadata-store",) if bookie_login else ("metadata-store", "bookie")
         every = {f"--{peer}-tls-{name}": str(path) for peer in encrypted for name, path in files.items()}
         every["--metadata-store-login-file"] = str(self.login_file(READER))
         if bookie_login:

@@ -32,7 +32,6 @@ from readonly_engine.wire.pulsar_pb2 import (
     CommandSubscribe,
     CommandUnsubscribe,
     CommandWatchTopicList,
-    KeyValue,
     Schema,
     ServerError,
 )
@@ -219,10 +218,7 @@ def schema(topic: str, number: int) -> BaseCommand:
         pytest.param(schema, "TooManyRequests", id="requests"),
         pytest.param(partial(producer, schema=SCHEMA), "ServiceNotReady", marks=pytest.mark.nightly, id="producers"),
         pytest.param(
-            partial(consumer, sub_type=0, metadata=[KeyValue(key="k", value="v" * MUCH)]),
-            "ServiceNotReady",
-            marks=pytest.mark.nightly,
-            id="consumers",
+            partial(consumer, sub_type=0, schema=SCHEMA), "ServiceNotReady", marks=pytest.mark.nightly, id="consumers"
         ),
     ],
 )

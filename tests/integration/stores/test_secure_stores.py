@@ -181,7 +181,7 @@ def test_the_spark_source(stack, secrets, owner, topic) -> None:
     publish(owner, topic, 0, 5)
     options = spark_options(stack, secrets)
     tls = {
-        name.replace("metadata", "bookie"): path
+        name.replace("metadataStore", "bookie"): path
         for name, path in options.items()
         if name.startswith("metadataStoreTls.")
     }
@@ -260,14 +260,8 @@ def test_a_broker_says_what_is_wrong_and_does_not_come_up(stack, secrets, tmp_pa
     options = {name: value for name, value in {**right, **changed}.items() if value is not None}
     command = [sys.executable, "-m", "readonly_engine.command", "serve", "--metadata-store-url", url]
     command += [str(word) for pair in options.items() for word in pair]
-    command += [
-        "--service-url",
-        stack.endpoints.writer_url,
-        "--admin-url",
-        stack.endpoints.admin_url,
-        "--topics",
-        TESTS,
-    ]
+    ends = stack.endpoints
+    command += ["--service-url", ends.writer_url, "--admin-url", ends.admin_url, "--topics", TESTS]
     command += ["--listen", f"127.0.0.1:{free_port()}", "--http", f"127.0.0.1:{free_port()}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
     assert done.returncode == 1, done.stderr
