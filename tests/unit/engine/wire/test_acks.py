@@ -4,8 +4,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from readonly_engine import native
-from readonly_engine.wire.acks import PlainAck, encode_ack, pure_decode_plain_ack
+from readonly_engine.wire.acks import PlainAck, encode_ack, pure_decode_plain_ack, split_ack, split_ids
 from readonly_engine.wire.commands import decode_command, encode_command
+from readonly_engine.wire.errors import MalformedFrameError
 from readonly_engine.wire.framing import LENGTH_BYTES
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck
 
@@ -44,7 +45,7 @@ def test_a_plain_ack_is_what_protobuf_says(decode_plain_ack, consumer_id, entrie
 
 
 @BOTH
-def test_acks_that_say_more_are_left_to_protobuf(decode_plain_ack):
+def test_acks_that_say_more_and_other_commands_are_left_to_protobuf(decode_plain_ack):
     def with_(change, **fields):
         ack = plain(1, [(3, 4)])
         for field, value in fields.items():
@@ -70,15 +71,10 @@ def test_acks_that_say_more_are_left_to_protobuf(decode_plain_ack):
         framed(plain(1, [(-1, -1)])),
         framed(plain(1, [(1, -1)])),
         framed(CommandAck(ack_type=CommandAck.Individual, message_id=[{"ledger_id": 1, "entry_id": 1}])),
+        encode_command(BaseCommand(type=BaseCommand.PING, ping={}))[LENGTH_BYTES:],
     ]
     for other in others:
         assert decode_plain_ack(other) is None
-
-
-@BOTH
-def test_other_commands_are_left_to_protobuf(decode_plain_ack):
-    frame = encode_command(BaseCommand(type=BaseCommand.PING, ping={}))[LENGTH_BYTES:]
-    assert decode_plain_ack(frame) is None
 
 
 @BOTH
@@ -142,3 +138,35 @@ def test_an_ack_is_written_as_protobuf_writes_it(consumer_id, entries, request_i
     assert encode_ack(consumer_id, ids, request_id) == encode_command(BaseCommand(type=BaseCommand.ACK, ack=ack))
     command, _ = decode_command(encode_ack(consumer_id, ids, request_id)[LENGTH_BYTES:])
     assert command.ack == ack
+
+
+@given(ENTRIES, st.integers(1, 200))
+def test_the_parts_of_encoded_ids_are_the_ids_and_none_is_too_long(entries, most):
+    ids = CommandAck(message_id=plain(3, entries).message_id).SerializePartialToString()
+    parts = split_ids(ids, most)
+    assert b"".join(parts) == ids
+    for part in parts:
+        alone = len(CommandAck.FromString(part).message_id) == 1
+        assert alone or len(part) <= most
+
+
+@given(ENTRIES, st.integers(1, 200))
+def test_the_parts_of_an_ack_ack_the_same_and_none_is_too_long(entries, most):
+    ack = plain(3, entries)
+    ack.request_id, ack.txnid_least_bits, ack.txnid_most_bits = 7, 1, 2
+    parts = split_ack(ack, most)
+    assert [(m.ledger_id, m.entry_id) for part in parts for m in part.message_id] == entries
+    for part in parts:
+        assert (part.consumer_id, part.request_id, part.txnid_least_bits, part.txnid_most_bits) == (3, 7, 1, 2)
+        assert len(part.message_id) == 1 or part.ByteSize() <= most
+
+
+def test_what_is_no_list_of_ids_is_an_error():
+    with pytest.raises(MalformedFrameError):
+        split_ids(b"\x08\x01", 1)
+
+
+def test_a_cumulative_ack_stays_whole():
+    ack = plain(3, [(1, 1), (1, 2)])
+    ack.ack_type = CommandAck.Cumulative
+    assert split_ack(ack, 1) == [ack]

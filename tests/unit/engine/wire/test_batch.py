@@ -2,7 +2,6 @@ import base64
 import contextlib
 import zlib
 
-import google_crc32c
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,18 +17,9 @@ from readonly_engine.wire.message_pb2 import (
     SingleMessageMetadata,
 )
 
+from tests.support.stored_message import stored_message as stored
+
 HEADER_AND_CRC32C = 36
-
-
-def stored(metadata, body, checksum=True, broker=None):
-    head = metadata.SerializeToString()
-    rest = len(head).to_bytes(4, "big") + head + body
-    if checksum:
-        rest = b"\x0e\x01" + google_crc32c.value(rest).to_bytes(4, "big") + rest
-    if broker is not None:
-        front = broker.SerializeToString()
-        rest = b"\x0e\x02" + len(front).to_bytes(4, "big") + front + rest
-    return rest
 
 
 def batch(*singles):
@@ -131,12 +121,6 @@ def test_markers_and_encrypted_entries_say_so():
     metadata = MessageMetadata()
     metadata.encryption_keys.add(key="k", value=b"v")
     assert decode_stored_entry(stored(metadata, b"")).encrypted
-
-
-@given(st.binary(max_size=150))
-def test_any_bytes_are_an_entry_or_a_named_error(value):
-    with contextlib.suppress(WireError):
-        unpacked(value, limit=1 << 16)
 
 
 @given(st.data())

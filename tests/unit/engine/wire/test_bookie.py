@@ -1,5 +1,3 @@
-import contextlib
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,36 +6,21 @@ from readonly_engine.wire.bookkeeper_pb2 import ENOENTRY, EOK, Request, Response
 from readonly_engine.wire.errors import MalformedFrameError
 
 
-def test_a_read_request_is_what_the_protocol_says_to_the_byte():
-    """Taken from the field numbers of BookkeeperProtocol, not from our schema."""
-    header = b"\x08\x03" + b"\x10\x01" + b"\x18\x07"  # version 3, READ_ENTRY, txnId 7
-    body = b"\x08\xac\x02" + b"\x10\x05"  # ledgerId 300, entryId 5
-    frame = b"\x0a\x06" + header + b"\xa2\x06\x05" + body  # fields 1 and 100
-    assert bookie.encode_read(7, 300, 5) == len(frame).to_bytes(4, "big") + frame
-
-
-def test_a_poll_that_is_not_to_wait_has_no_timeout():
-    header = b"\x08\x03" + b"\x10\x01" + b"\x18\x08"
-    body = b"\x08\x2f" + b"\x10" + b"\xff" * 9 + b"\x01" + b"\x20\x02" + b"\xa0\x06\x02"
-    frame = b"\x0a\x06" + header + b"\xa2\x06" + bytes([len(body)]) + body
-    assert bookie.encode_long_poll(8, 47, 2, 0) == len(frame).to_bytes(4, "big") + frame
-
-
-def test_a_long_poll_without_an_entry_asks_for_one_that_no_ledger_has():
-    header = b"\x08\x03" + b"\x10\x01" + b"\x18\x08"
-    body = b"\x08\x2f" + b"\x10" + b"\x80" * 8 + b"\x40" + b"\x20\x02" + b"\x28\xe8\x07"  # entryId 2 ** 62, no flag
-    frame = b"\x0a\x06" + header + b"\xa2\x06" + bytes([len(body)]) + body
-    assert bookie.encode_long_poll_lac(8, 47, 2, 1000) == len(frame).to_bytes(4, "big") + frame
-
-
-def test_a_lac_request_is_what_the_protocol_says_to_the_byte():
-    frame = b"\x0a\x06" + b"\x08\x03\x10\x07\x18\x09" + b"\xc2\x06\x02" + b"\x08\x2f"  # READ_LAC, field 104
-    assert bookie.encode_read_lac(9, 47) == len(frame).to_bytes(4, "big") + frame
-
-
-def test_a_request_for_tls_is_what_the_protocol_says_to_the_byte():
-    frame = b"\x0a\x06" + b"\x08\x03\x10\x09\x18\x01" + b"\xd2\x06\x00"  # START_TLS, field 106, empty
-    assert bookie.encode_start_tls(1) == len(frame).to_bytes(4, "big") + frame
+@pytest.mark.parametrize(
+    ("made", "frame"),
+    [
+        (bookie.encode_read(7, 300, 5), "0a06 080310011807 a20605 08ac02 1005"),  # READ_ENTRY 300:5 in field 100
+        (bookie.encode_long_poll(8, 47, 2, 0), "0a06 080310011808 a20612 082f 10ffffffffffffffffff01 2002 a00602"),
+        # Without an entry: 2 ** 62, which no ledger has, and no flag.
+        (bookie.encode_long_poll_lac(8, 47, 2, 1000), "0a06 080310011808 a20611 082f 10808080808080808040 2002 28e807"),
+        (bookie.encode_read_lac(9, 47), "0a06 080310071809 c20602 082f"),  # READ_LAC, field 104
+        (bookie.encode_start_tls(1), "0a06 080310091801 d20600"),  # START_TLS, field 106, empty
+    ],
+)
+def test_a_request_is_what_the_protocol_says_to_the_byte(made, frame):
+    """Taken from the field numbers of BookkeeperProtocol, not from our schema: a header of version 3, operation and txnId."""
+    body = bytes.fromhex(frame)
+    assert made == len(body).to_bytes(4, "big") + body
 
 
 @given(st.integers(0, 1 << 62), st.integers(-1, 1 << 62), st.integers(0, 1 << 31))
@@ -79,14 +62,6 @@ def test_a_status_beside_the_body_counts_where_the_body_has_none():
     assert bookie.decode_reply(response.SerializeToString()) == (5, bookie.ReadReply(ENOENTRY))
     response.ClearField("read_response")
     assert bookie.decode_reply(response.SerializeToString()) == (5, bookie.ReadReply(ENOENTRY))
-
-
-@given(st.binary(max_size=80))
-def test_any_bytes_are_a_reply_or_the_named_error(frame):
-    with contextlib.suppress(MalformedFrameError):
-        txn_id, reply = bookie.decode_reply(frame)
-        assert isinstance(txn_id, int)
-        assert isinstance(reply.body, bytes)
 
 
 @pytest.mark.parametrize("name", ["bookie_read_0", "bookie_read_lac", "bookie_long_poll_timeout"])

@@ -4,7 +4,6 @@ import gc
 import os
 from pathlib import Path
 
-import google_crc32c
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,6 +18,7 @@ from readonly_engine.wire.position import Position
 from readonly_engine.wire.sticky_key import NO_KEY, key_hash, sticky_key
 
 from tests.support.examples import examples
+from tests.support.stored_message import stored_message as stored
 
 IN_C = native.load("readonly_engine.wire._entries")
 NEEDS_C = pytest.mark.skipif(IN_C is None, reason="not built, or PULSAR_READONLY_PURE is set")
@@ -49,17 +49,6 @@ class InPython:
 
 
 BOTH = pytest.mark.parametrize("way", [InPython, pytest.param(IN_C, marks=NEEDS_C)], ids=["python", "c"])
-
-
-def stored(metadata, body=b"body", *, checksum=True, broker=None):
-    head = metadata.SerializeToString()
-    rest = len(head).to_bytes(4, "big") + head + body
-    if checksum:
-        rest = b"\x0e\x01" + google_crc32c.value(rest).to_bytes(4, "big") + rest
-    if broker is not None:
-        front = broker.SerializeToString()
-        rest = b"\x0e\x02" + len(front).to_bytes(4, "big") + front + rest
-    return rest
 
 
 def entry(payload, ledger_id=7, entry_id=3):

@@ -39,12 +39,6 @@ def test_a_frame_of_exactly_the_limit_passes_and_one_byte_more_does_not():
         FrameSplitter(5).receive_data((6).to_bytes(4, "big"))
 
 
-def test_the_limit_counts_before_the_frame_has_come():
-    """A peer with another protocol (here: an HTTP request) is detected by its first four bytes."""
-    with pytest.raises(FrameTooLargeError):
-        FrameSplitter().receive_data(b"GET / HTTP/1.1\r\n")
-
-
 def test_a_negative_length_is_an_error():
     with pytest.raises(MalformedFrameError, match="-1 bytes"):
         FrameSplitter().receive_data(b"\xff\xff\xff\xff")

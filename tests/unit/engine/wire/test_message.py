@@ -1,27 +1,14 @@
-import contextlib
-
 import google_crc32c
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from readonly_engine.wire.bookie import decode_reply
 from readonly_engine.wire.errors import MalformedFrameError
-from readonly_engine.wire.message import decode_metadata, decode_stored
+from readonly_engine.wire.message import decode_stored
 from readonly_engine.wire.message_pb2 import MarkerType, MessageMetadata
+
+from tests.support.stored_message import stored_message as stored
 
 PRODUCED = {"producer_name": "p", "sequence_id": 0, "publish_time": 1}
 """The required fields of a message."""
-
-
-def stored(metadata, body=b"body", *, checksum=True, broker_metadata=None):
-    encoded = metadata.SerializeToString()
-    payload = len(encoded).to_bytes(4, "big") + encoded + body
-    if checksum:
-        payload = b"\x0e\x01" + google_crc32c.value(payload).to_bytes(4, "big") + payload
-    if broker_metadata is not None:
-        ours = broker_metadata.SerializeToString()
-        payload = b"\x0e\x02" + len(ours).to_bytes(4, "big") + ours + payload
-    return payload
 
 
 @pytest.mark.parametrize(("entry_id", "messages"), [(0, 1), (1, 1), (2, 3)])
@@ -33,12 +20,6 @@ def test_entries_of_a_real_topic(golden, entry_id, messages):
     assert google_crc32c.value(payload[6:]) == int.from_bytes(payload[2:6], "big"), (
         "the checksum is where we think it is"
     )
-
-
-def test_the_metadata_of_a_real_message(golden):
-    metadata = decode_metadata(decode_reply(golden("bookie_read_0"))[1].body[36:])
-    assert metadata.partition_key == "k"
-    assert [(pair.key, pair.value) for pair in metadata.properties] == [("colour", "blue")]
 
 
 def test_a_message_of_a_transaction_is_known_and_its_marker_is_a_marker():
@@ -72,10 +53,3 @@ def test_metadata_without_what_every_producer_writes_is_the_named_error(missing)
 def test_metadata_that_is_cut_off_is_the_named_error():
     with pytest.raises(MalformedFrameError, match="longer than the entry"):
         decode_stored(stored(MessageMetadata(producer_name="producer"), b"")[:-1])
-
-
-@given(st.sampled_from([b"", b"\x0e\x01", b"\x0e\x02", b"\x0e\x02\0\0\0\0", b"\0\0\0\x04"]), st.binary(max_size=60))
-def test_any_bytes_are_a_message_or_the_named_error(start, rest):
-    with contextlib.suppress(MalformedFrameError):
-        found = decode_stored(start + rest)
-        assert (start + rest).endswith(found.payload)
