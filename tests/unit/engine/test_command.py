@@ -3,15 +3,6 @@ from readonly_engine import __version__
 from readonly_engine.command import main
 
 
-@pytest.mark.parametrize("flag", ["-h", "--help"])
-def test_help_lists_the_parts(capsys, flag):
-    assert main([flag]) == 0
-    out = capsys.readouterr().out
-    assert "usage: pulsar-readonly COMMAND" in out
-    for part in ("serve", "operator"):
-        assert f"\n  {part} " in out
-
-
 def test_without_a_command_it_says_how_and_fails(capsys):
     assert main([]) == 2
     assert "usage: pulsar-readonly COMMAND" in capsys.readouterr().out
@@ -38,9 +29,3 @@ def test_arguments_go_to_the_part(capsys):
     assert "usage: pulsar-readonly serve" in out
     assert "zk:HOST:PORT" in out
     assert "oxia://HOST:PORT" in out
-
-
-def test_the_arguments_of_the_process_are_the_default(capsys, monkeypatch):
-    monkeypatch.setattr("sys.argv", ["pulsar-readonly", "--version"])
-    assert main() == 0
-    assert __version__ in capsys.readouterr().out

@@ -3,17 +3,8 @@
 import asyncio
 import logging
 
-import pytest
 from readonly_engine.bookkeeper.replicas import ReplicaOrder
-from readonly_engine.config.kinds import is_locality
 from readonly_engine.locality import LocalityFile
-
-
-@pytest.mark.parametrize(
-    ("text", "right"), [("/zone-a", True), ("/eu/eu-1a", True), ("zone-a", False), ("/", False), ("/a b", False)]
-)
-def test_places(text, right):
-    assert is_locality(text) is right
 
 
 def test_a_broker_reads_near_bookies_first_once_it_knows_where_it_is(tmp_path):

@@ -36,10 +36,7 @@ def test_a_binding_whose_expressions_are_the_worst_is_looked_up_at_once(tmp_path
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (
-            "(?=a)b",
-            "invalid perl operator: (?=; it must be in RE2 syntax, which has no lookaround and no backreferences",
-        ),
+        ("(?=a)b", "invalid perl operator: (?=; it must be in RE2 syntax, which has no lookaround and no"),
         ("(?<!a)b", "it must be in RE2 syntax"),
         (r"(a)\1", r"invalid escape sequence: \1; it must be in RE2 syntax"),
         ("a++", "bad repetition operator: ++"),

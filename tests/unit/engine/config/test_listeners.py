@@ -23,10 +23,7 @@ def test_a_port_may_follow_the_ordinal_of_a_broker():
         (["external:pulsar://host:60000+2*9999"], "must be NAME:"),
         (["external:pulsar://:30000+2*1"], "must be NAME:"),
         (["external:pulsar://2001:db8::7"], "must be NAME:"),
-        (
-            ["pulsar://host:6650"],
-            "must be NAME:pulsar://HOST:PORT or NAME:pulsar+ssl://HOST:PORT, not 'pulsar://host:6650'",
-        ),
+        (["pulsar://host:6650"], "must be NAME:pulsar://HOST:PORT or NAME:pulsar+ssl://HOST:PORT, not"),
         (["a b:pulsar://host:6650"], "must be NAME:"),
         (["external:http://host:80"], "must be NAME:"),
         (["external:pulsar://host"], "must be NAME:"),
@@ -48,10 +45,7 @@ def test_what_is_no_listener_is_named(items, says):
 @pytest.mark.parametrize(
     ("items", "says"),
     [
-        (
-            ["other:pulsar://h:1"],
-            "has no pulsar:// URL for lookup answers; add other:pulsar://HOST:PORT to advertised-",
-        ),
+        (["other:pulsar://h:1"], "has no pulsar:// URL for lookup answers; add other:pulsar://HOST:PORT to"),
         (["external:pulsar+ssl://h:1"], "add external:pulsar+ssl://HOST:PORT to advertised-listeners"),
         (["external:pulsar://h:1", "external:pulsar://h:1"], "external:pulsar://h:1 is given twice"),
         (["6660"], "must be NAME:pulsar://HOST:PORT or NAME:pulsar+ssl://HOST:PORT, not '6660'"),

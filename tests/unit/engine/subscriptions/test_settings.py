@@ -55,8 +55,3 @@ def test_tls_and_tokens():
 def test_mistakes(flags, text):
     with pytest.raises(ConfigError, match=text):
         make_tool_config({}, flags)
-
-
-def test_a_mistake_in_the_file_names_the_file():
-    with pytest.raises(ConfigError, match="admin-url in the file of --config: must be"):
-        make_tool_config({**URLS, "admin-url": "a"}, {})

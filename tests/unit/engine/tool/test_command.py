@@ -1,18 +1,9 @@
 from pathlib import Path
 
-import pytest
 from readonly_engine.net.tls import TlsFiles
 from readonly_engine.tool.command import main, parser
 from readonly_engine.tool.security import security_of
 from readonly_engine.tool.show import render
-
-
-@pytest.mark.parametrize("words", [[], ["lst"], ["read"], ["show"], ["read", "t", "--count", "-1"], ["ls", "--wrong"]])
-def test_wrong_usage_is_status_2(words, capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(words)
-    assert ended.value.code == 2
-    assert "pulsar-readonly topic" in capsys.readouterr().err
 
 
 def test_the_environment_names_the_store(monkeypatch):
