@@ -21,6 +21,7 @@ from readonly_engine.wire.bookkeeper_pb2 import (
 )
 from readonly_engine.wire.framing import FrameSplitter
 
+from tests.support.answering import answering
 from tests.support.ledgers import ledger_list
 
 SETTINGS = {
@@ -148,15 +149,6 @@ class AdminApi:
             return web.Response(text=found, content_type="application/json")
         return web.json_response(found)
 
-    @contextlib.asynccontextmanager
-    async def serving(self) -> AsyncIterator[str]:
+    def serving(self) -> contextlib.AbstractAsyncContextManager[str]:
         """Run it; yields its URL."""
-        app = web.Application()
-        app.router.add_route("*", "/{path:.*}", self.answer)
-        runner = web.AppRunner(app, access_log=None)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, "127.0.0.1", 0).start()
-            yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-        finally:
-            await runner.cleanup()
+        return answering(self.answer)

@@ -8,7 +8,6 @@ import time
 import pytest
 from readonly_engine.doctor import clients as doctor_clients
 from readonly_engine.doctor.checks.bookies import bookie_findings
-from readonly_engine.doctor.checks.explicit_lac import lac_findings
 from readonly_engine.doctor.checks.failure import FailureKind
 from readonly_engine.doctor.checks.finding import Result
 from readonly_engine.doctor.checks.metadata_store import store_findings
@@ -123,11 +122,6 @@ async def test_listed_brokers_that_are_no_addresses_are_not_asked(monkeypatch):
         monkeypatch.setattr(Clients, "admin_at", admin_at)
         assert await lac_intervals(clients, answers, Deadline(5)) == {url: 200}
     assert asked == [("http://127.0.0.1:1",)]
-
-
-def test_a_negative_interval_is_off():
-    (found,) = lac_findings({"b:1": -1}, ())
-    assert (found.result, found.observed) == (Result.WARN, "off (bookkeeperExplicitLacIntervalInMills is -1)")
 
 
 class Requests:
@@ -318,7 +312,3 @@ def test_a_huge_text_is_cut_before_it_is_read():
     assert time.process_time() - began < 1
     # The cut is within a secret, and whitespace moves its begin to the front.
     assert "a-secret" not in redactor.text(" " * (MAX_RAW_TEXT - 10) + "a-secret-of-some-length")
-
-
-def test_the_users_of_all_hosts_of_a_url_are_hidden():
-    assert Redactor(()).text("pulsar://a:b@c:1,d:e@f:1") == "pulsar://***@c:1,***@f:1"

@@ -13,7 +13,7 @@ from readonly_engine.doctor.deadline import Deadline
 from readonly_engine.doctor.observe.admin_api import ask_admin_apis, lac_intervals
 from readonly_engine.doctor.observe.bookies import ask_bookies
 from readonly_engine.doctor.observe.brokers import look_up_owners, shake_hands
-from readonly_engine.doctor.observe.machine import cores, observe_machine
+from readonly_engine.doctor.observe.machine import cores
 from readonly_engine.doctor.observe.metadata_store import ask_store, connect_stores
 from readonly_engine.doctor.observe.names import names_in, resolve
 from readonly_engine.doctor.observe.policies import ask_about_topic
@@ -50,11 +50,6 @@ def test_cores_under_the_limit_of_a_container(tmp_path, text, limit):
     file = tmp_path / "cpu.max"
     file.write_text(text)
     assert cores(file) == (cores(tmp_path / "none") if limit is None else limit)
-
-
-def test_this_machine(tmp_path):
-    found = observe_machine(config_of(workers=3, max_connections=7), tmp_path / "none")
-    assert (found.workers, found.max_connections, found.max_files > 0) == (3, 7, True)
 
 
 def test_the_hosts_of_the_options():
@@ -149,17 +144,6 @@ async def played_broker(good, **settings):
     finally:
         await clients.close()
         server.close()
-
-
-async def test_a_handshake_with_a_token(tmp_path):
-    (tmp_path / "token").write_text("right")
-    settings = {"admin_token_file": str(tmp_path / "token")}
-    async with played_broker(b"right", **settings) as (clients, _):
-        (good,) = await shake_hands(clients, Deadline(5))
-    assert (good.failure, good.protocol_version, clients.credentials) == (None, 21, "token")
-    async with played_broker(b"other", **settings) as (clients, _):
-        (wrong,) = await shake_hands(clients, Deadline(5))
-    assert (wrong.failure.kind, wrong.failure.text) == (FailureKind.CREDENTIALS, "Failed to authenticate")
 
 
 async def test_a_broker_that_is_away_and_one_that_is_silent():

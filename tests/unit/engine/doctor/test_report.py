@@ -68,6 +68,7 @@ def test_texts_have_no_secret_and_no_control_character():
     redactor = Redactor(["open sesame", "", "key", "sesame street"])
     assert redactor.text("a\n\tb  open sesame, sesame street key") == "a b ***, *** key"
     assert redactor.text("pulsar://me:word@a:1,b http://x@y") == "pulsar://***@a:1,b http://***@y"
+    assert redactor.text("pulsar://a:b@c:1,d:e@f:1") == "pulsar://***@c:1,***@f:1"
     assert redactor.text("\x1b[31mred\x07") == "\\x1b[31mred\\x07"
     assert len(redactor.text("x" * 10_000)) == MAX_TEXT + 3
     found = redactor.finding(fail("c", "open sesame", "not open sesame", "of open sesame"))

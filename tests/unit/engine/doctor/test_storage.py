@@ -151,7 +151,7 @@ def test_how_long_a_confirmation_takes(ends, expected):
 
 
 @pytest.mark.parametrize(
-    ("interval", "result"), [(200, "ok"), (1000, "ok"), (5000, "warn"), (0, "warn"), (None, "warn")]
+    ("interval", "result"), [(200, "ok"), (1000, "ok"), (5000, "warn"), (0, "warn"), (-1, "warn"), (None, "warn")]
 )
 def test_the_setting_of_explicit_lac(interval, result):
     assert results(lac_findings({"b:8080": interval}, ())) == [result]
@@ -271,12 +271,7 @@ def test_offloaded_ledgers(copies, checked, expected):
     ("registered", "listed", "result", "text"),
     [
         ({"b1:8080", "b2:8080"}, {"b1:8080"}, "ok", "the admin API's brokers are registered in the store: b1:8080"),
-        (
-            {"other:8080"},
-            {"b1:8080", "b2:8080"},
-            "fail",
-            "the store has the brokers other:8080, and the admin API lists b1",
-        ),
+        ({"other:8080"}, {"b1:8080", "b2:8080"}, "fail", "the store has the brokers other:8080, and the admin API"),
         ({f"x{one}:1" for one in range(9)}, {"b1:8080"}, "fail", "x0:1, x1:1, x2:1, x3:1 and 5 more"),
         (set(), {"b1:8080"}, "warn", "no broker is registered in /loadbalance/brokers"),
         (None, {"b1:8080"}, "ok", "not compared: the brokers in /loadbalance/brokers cannot be read"),

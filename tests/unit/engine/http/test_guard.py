@@ -147,16 +147,10 @@ async def test_a_byte_at_a_time_wins_no_time():
         pytest.fail("it was never disconnected")
 
 
-async def test_a_client_that_reads_nothing_is_disconnected():
+@pytest.mark.parametrize("asked", [LARGE, LARGE.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")])
+async def test_a_client_that_reads_nothing_is_disconnected_also_if_it_asked_to_close(asked):
     async with serving(answer_s=0.2) as port, client(port) as slow:
-        slow.writer.write(LARGE)
-        await until(lambda: len(port) == 1)
-        await until(lambda: len(port) == 0)
-
-
-async def test_a_client_that_reads_nothing_and_asked_to_close_is_disconnected():
-    async with serving(answer_s=0.2) as port, client(port) as slow:
-        slow.writer.write(b"GET /large HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        slow.writer.write(asked)
         await until(lambda: len(port) == 1)
         await until(lambda: len(port) == 0)
 

@@ -19,11 +19,12 @@ from readonly_engine.http.status.handler import StatusPages
 from readonly_engine.http.status.members import MAX_CONCURRENT_REQUESTS, NO_HTTP, NOT_PUBLISHED, MemberReader
 from readonly_engine.http.status.pool_page import render_pool
 from readonly_engine.http.status.quota import BURST_S
-from readonly_engine.http.status.style import CSS, HEADERS
+from readonly_engine.http.status.style import CSS
 from readonly_engine.status.document import encode
 from readonly_engine.status.pool import MemberAnswer, PoolState
 from readonly_engine.status.state import MemberState
 
+from tests.support.answering import answering
 from tests.support.golden import check_golden
 from tests.support.played_broker import STORES, PlayedBroker, PlayedSubscription, played_topic
 from tests.support.states import ALL_HOSTILE, HOSTILE, SMALL, P
@@ -73,16 +74,8 @@ async def server(handle):
         asked.append(request.path_qs)
         return await handle(request)
 
-    app = web.Application()
-    app.router.add_get("/{rest:.*}", answer)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        yield site._server.sockets[0].getsockname()[1], asked
-    finally:
-        await runner.cleanup()
+    async with answering(answer) as url:
+        yield int(url.rpartition(":")[2]), asked
 
 
 def member(port, number=0):
@@ -294,22 +287,6 @@ async def pool_of(count):
     finally:
         for port in ports:
             await port.close()
-
-
-async def test_the_page_has_all_brokers_of_the_pool():
-    async with pool_of(3) as (session, _, brokers):
-        async with session.get("/pool") as response:
-            assert (response.status, response.content_type) == (200, "text/html")
-            assert {key: response.headers[key] for key in HEADERS} == dict(HEADERS)
-            page = await response.text()
-        assert "3 of 3" in page
-        async with session.get("/pool/status") as response:
-            document = await response.json()
-        assert document["member_count"] == 3
-        assert {one["url"] for one in document["members"]} == {one.pool.url for one in brokers}
-        assert [one["status"]["relief"]["delivered_messages"] for one in document["members"]] == [6, 6, 6]
-        assert all(one["status"]["members"] == one["status"]["topics"] == [] for one in document["members"])
-        assert sum(one["itself"] for one in document["members"]) == 1
 
 
 @pytest.mark.parametrize("path", ["/pool", "/pool/status"])

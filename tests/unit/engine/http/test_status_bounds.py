@@ -2,16 +2,9 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from readonly_engine.http.status.quota import BURST_S, MAX_CONCURRENT, SHARE, PageQuota
+from readonly_engine.http.status.quota import BURST_S, SHARE, PageQuota
 from readonly_engine.http.status.rates import MAX_AGE_S, MAX_KEPT, RecentRates
 from readonly_engine.http.status.slices import STEPS, Slices
-
-
-def test_a_few_pages_at_once_and_no_more():
-    quota = PageQuota()
-    assert [quota.enter(0.0) for _ in range(MAX_CONCURRENT + 1)] == [0.0] * MAX_CONCURRENT + [1.0]
-    quota.leave(0.01)
-    assert quota.enter(0.0) == 0.0
 
 
 @given(st.lists(st.tuples(st.floats(0, 2), st.floats(0, 0.5)), max_size=300))

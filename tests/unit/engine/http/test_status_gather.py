@@ -22,6 +22,7 @@ from readonly_engine.status.words import replay_text
 from readonly_engine.topic.replay.clock import UNLIMITED, ReplayClock
 from readonly_engine.topic.replay.shared import SharedClock
 
+from tests.support.clock import Clock
 from tests.support.played_broker import STORES, PlayedBroker, PlayedSubscription, played_consumer, played_topic
 
 P = "persistent://public/default/"
@@ -29,16 +30,9 @@ NOTHING = About()
 FIRST = View()
 
 
-class Clock:
-    now = 100.0
-
-    def __call__(self):
-        return self.now
-
-
 @pytest.fixture
 def clock():
-    return Clock()
+    return Clock(100.0)
 
 
 def gatherer(broker, clock, about=NOTHING):

@@ -131,41 +131,6 @@ def test_the_page_is_accessible(name):
     check_accessible(render(*PAGES[name]))
 
 
-def test_each_page_has_a_title_of_its_own():
-    """WCAG 2.2, 2.4.2: pages of different topics differ in tabs, histories and bookmarks."""
-    views = [View(), View(topic=P + "clicks"), View(topic=P + "clicks", subscription="audit")]
-    titles = [
-        re.findall("<title>(.*)</title>", render(status, view))[0]
-        for status, view in zip((SMALL, TOPIC, CLIENTS), views, strict=True)
-    ]
-    assert len(set(titles)) == 3
-    assert titles[2].startswith(f"audit · {P}clicks · ")
-
-
-def luminance(color):
-    parts = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-    red, green, blue = (one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in parts)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
-@pytest.mark.parametrize("name", ["text", "soft", "link", "bad"])
-def test_texts_have_contrast(scheme, name):
-    """At least 4.5 to 1 (WCAG 2.2, 1.4.3)."""
-
-    def color(variable):
-        found = re.findall(rf"--{variable}:(#[0-9a-f]+)", CSS)[scheme]
-        return found if len(found) == 7 else "#" + "".join(2 * one for one in found[1:])
-
-    bright, dark = sorted((luminance(color(name)), luminance(color("back"))), reverse=True)
-    assert (bright + 0.05) / (dark + 0.05) >= 4.5
-
-
-def test_the_refresh_is_the_browsers_and_off_by_default():
-    assert 'http-equiv="refresh" content="5"' in render(SMALL, View(refresh=5))
-    assert "http-equiv" not in render(SMALL, View())
-
-
 def test_pages_are_linked_with_what_was_searched():
     status = replace(SMALL, pages=Pages(2, 50, 5000))
     page = render(status, View(prefix="a&b", page=2))
@@ -197,12 +162,6 @@ def test_errors_and_workers_are_escaped_too():
     assert 'href="http://127.0.0.1:8180/"' in page
     assert "<script" not in page
     Tree(page)
-
-
-@pytest.mark.parametrize(("items", "caption"), [(0, "0 consumers"), (1, "1 consumer"), (2, "2 consumers")])
-def test_a_caption_counts_in_singular_and_plural(items, caption):
-    page = render(replace(CLIENTS, pages=Pages(1, 1, items)), View(topic=P + "clicks", subscription="audit"))
-    assert f"<caption>Page 1 of 1, {caption}</caption>" in page
 
 
 def test_a_proxy_that_writes_html_again_leaves_the_style_as_it_is():
