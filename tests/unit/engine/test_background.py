@@ -30,21 +30,6 @@ def test_a_loop_that_fails_begins_again_and_says_so(monkeypatch, caplog):
     assert all("surprise" in str(record.exc_info[1]) for record in said)
 
 
-async def test_who_holds_it_ends_it():
-    begun = asyncio.Event()
-
-    async def work():
-        begun.set()
-        await asyncio.Event().wait()
-
-    task = background.run_forever(work, "the work")
-    async with asyncio.timeout(5):
-        await begun.wait()
-        task.cancel()
-        await asyncio.wait([task])
-    assert task.cancelled()
-
-
 class Part:
     """A part of a broker."""
 

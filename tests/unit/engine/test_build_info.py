@@ -35,11 +35,6 @@ def checkout(package):
     return root
 
 
-def test_a_built_package_has_the_commit_in_its_file(package):
-    (package / "build-info.json").write_text(build_info.content(COMMIT))
-    assert build_info.commit(package) == build_info.built_commit(package) == COMMIT
-
-
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", "{}", '{"commit": 7}', '{"commit": "main"}', '{"commit": "<a>"}', "\0"]
 )
@@ -63,7 +58,7 @@ def test_a_checkout_has_the_commit_of_git_and_a_mark_for_changes(checkout, packa
 
 def test_the_file_wins_over_a_checkout_that_vendors_the_sources(checkout, package):
     (package / "build-info.json").write_text(build_info.content(COMMIT))
-    assert build_info.commit(package) == COMMIT
+    assert build_info.commit(package) == build_info.built_commit(package) == COMMIT
 
 
 def test_without_git_it_is_unknown(checkout, package, monkeypatch, tmp_path):

@@ -2,23 +2,13 @@
 
 import math
 
-import pytest
 from readonly_engine.lease_guard import LeaseGuard
 
-
-class Clock:
-    now = 100.0
-
-    def __call__(self):
-        return self.now
+from tests.support.clock import Clock
 
 
-@pytest.fixture
-def clock():
-    return Clock()
-
-
-def test_a_lease_that_ended_while_no_timer_ran_is_found_by_the_first_look(clock):
+def test_a_lease_that_ended_while_no_timer_ran_is_found_by_the_first_look():
+    clock = Clock(100.0)
     guard = LeaseGuard(clock)
     ended = []
 
@@ -40,8 +30,8 @@ def test_a_lease_that_ended_while_no_timer_ran_is_found_by_the_first_look(clock)
     assert ended == [125.0], "what has ended is not looked at again and again"
 
 
-def test_the_first_of_several_leases_counts(clock):
-    guard = LeaseGuard(clock)
+def test_the_first_of_several_leases_counts():
+    guard = LeaseGuard(Clock(100.0))
     for ends in (110.0, 103.0, math.inf):
         guard.add(lambda _now, ends=ends: ends)
     guard.check_all()

@@ -13,9 +13,8 @@ from readonly_engine.bookkeeper.connection import BookieConnection
 from readonly_engine.bookkeeper.errors import BookieRefusedError, BookieUnavailableError, failed_request
 from readonly_engine.bookkeeper.login import NO_PROVIDER, SASL, SaslLogin
 from readonly_engine.net.digest_md5 import Credentials
-from readonly_engine.wire.bookie_auth import decode_auth_reply, encode_auth
+from readonly_engine.wire.bookie_auth import encode_auth
 from readonly_engine.wire.bookkeeper_pb2 import AUTH, EOK, EUA, AuthMessage, PacketHeader, Request, Response
-from readonly_engine.wire.errors import MalformedFrameError
 
 CHALLENGE = b'realm="bookkeeper",nonce="n",qop="auth",algorithm=md5-sess,charset=utf-8'
 
@@ -66,11 +65,6 @@ def test_a_login_without_an_answer_is_refused_only_after_a_challenge() -> None:
     assert not steps.unanswered().refused, "the bookie answers nothing at all"
     steps.received(reply(payload=CHALLENGE))
     assert steps.unanswered().refused
-
-
-def test_a_malformed_reply() -> None:
-    with pytest.raises(MalformedFrameError):
-        decode_auth_reply(b"\xff")
 
 
 def test_a_read_without_a_login_names_the_option() -> None:

@@ -31,16 +31,6 @@ async def test_requests_beyond_a_limit_wait_in_order():
     assert many.done()
 
 
-async def test_one_above_the_limit_is_admitted_alone():
-    room = RequestBudget(max_requests=3, max_bytes=100)
-    await room.admit(5000)
-    other = asyncio.create_task(room.admit(1))
-    await settle()
-    assert not other.done()
-    room.release(5000)
-    await other
-
-
 @given(st.lists(st.tuples(st.sampled_from(["ask", "end", "cancel"]), st.integers(0, 150)), max_size=40))
 def test_limits_hold_and_nothing_is_lost_by_cancelling(steps):
     async def scene():

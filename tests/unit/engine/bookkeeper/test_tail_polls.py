@@ -150,18 +150,6 @@ def test_the_model_forgets_a_poll_when_it_learns_its_lac():
     assert tail.lac == 2
 
 
-def test_the_model_forgets_a_poll_for_what_it_does_not_know_yet():
-    clock, bookie, tail = scene(Naive())
-    bookie.add(-1)
-    bookie.read()
-    tail.lac = 3
-    tail.start()
-    for lac in (2, 3, 4):
-        bookie.add(lac)
-    clock.run(9)
-    assert tail.lac == 3, "the first of them has ended the poll, and not answered it"
-
-
 @given(
     before=st.integers(1, 5),
     steps=st.lists(st.one_of(st.just("add"), st.just("read"), st.floats(0.01, 30), st.integers(0, 2)), max_size=30),
@@ -182,25 +170,6 @@ def test_a_bookie_that_tells_at_once_forgets_no_poll(before, steps):
         else:
             tail.take(len(bookie.carried) - 1 - step)
         assert tail.lac >= bookie.lac
-
-
-def two_rises_of_which_the_second_comes_before_the_first_is_told(clock, bookie) -> None:
-    clock.run(clock.now + 1)
-    bookie.add(0, lag=0.02)
-    clock.run(clock.now + 0.01)
-    bookie.add(1, lag=0.02)
-    clock.run(clock.now + 0.1)
-    bookie.add(2, lag=0.02)
-
-
-def test_the_model_forgets_a_poll_that_comes_between_a_rise_and_its_news():
-    clock, bookie, tail = scene(Naive())
-    bookie.add(-1)
-    bookie.read()
-    tail.start()
-    two_rises_of_which_the_second_comes_before_the_first_is_told(clock, bookie)
-    clock.run(9)
-    assert tail.lac == 1
 
 
 @given(

@@ -17,11 +17,8 @@ GOOD = SubscriptionResult(
 )
 
 
-def test_exactly_once_through_the_pool_is_no_problem():
+def test_exactly_once_is_no_problem_nor_are_messages_that_were_dispatched_and_not_received_before_the_end():
     assert GOOD.problems == []
-
-
-def test_messages_that_are_dispatched_and_not_received_before_the_end_are_no_problem():
     assert replace(GOOD, pool_dispatched={"demo-0": 4, "demo-1": 1}).problems == []
 
 

@@ -53,24 +53,6 @@ async def node():
         made.watch.stop()
 
 
-async def test_it_tells_what_is_there_and_every_change(node):
-    await until(lambda: node.told == ["one"])
-    node.change("two")
-    node.watch.refresh()
-    await until(lambda: node.told == ["one", "two"])
-    node.value, node.mark = None, None
-    node.watch.refresh()
-    await until(lambda: node.told == ["one", "two", None])
-
-
-async def test_a_look_that_finds_nothing_new_tells_nothing(node):
-    await until(lambda: node.told == ["one"])
-    node.watch.refresh()
-    await until(lambda: node.looks == 2)
-    await until(lambda: node.watch._task is None)
-    assert node.told == ["one"]
-
-
 async def test_what_could_not_be_looked_at_is_looked_at_later(monkeypatch, node):
     monkeypatch.setattr(watches, "RETRY_S", 0.01)
     node.down = True

@@ -41,10 +41,6 @@ def test_a_client_trusts_the_authority_it_is_given(made):
     assert not TlsFiles("broker-tls", made.authority, hostname_verification=False).client_context().check_hostname
 
 
-def test_a_client_without_an_authority_trusts_those_of_the_system():
-    assert TlsFiles("broker-tls").client_context().verify_mode == ssl.CERT_REQUIRED
-
-
 def test_a_server_asks_for_certificates_where_it_has_authorities(made, files):
     assert files.server_context().verify_mode == ssl.CERT_NONE
     asking = TlsFiles("tls", made.authority, files.certificate, files.key).server_context()
@@ -73,11 +69,6 @@ def test_a_file_that_is_something_else_is_named(made, tmp_path):
         TlsFiles("tls", nonsense).client_context()
     with pytest.raises(TlsError, match="a PEM certificate and its own PEM key, not encrypted"):
         TlsFiles("tls", None, made.folder / "first.pem", nonsense).server_context()
-
-
-def test_a_key_of_another_certificate_is_refused(made):
-    with pytest.raises(TlsError, match="tls-certificate and tls-key"):
-        TlsFiles("tls", None, made.folder / "first.pem", made.folder / "second.key").server_context()
 
 
 def test_files_that_cannot_be_used_leave_the_last_good_ones_in_force(made, files, tmp_path, caplog):
@@ -139,16 +130,3 @@ async def test_a_listener_shows_the_new_certificate_and_keeps_who_is_connected(m
     assert not listener.listening
     with pytest.raises(OSError):
         await asyncio.open_connection("127.0.0.1", port)
-
-
-async def test_a_listener_that_asks_for_certificates_takes_none_without(made, files):
-    asking = TlsFiles("tls", made.authority, files.certificate, files.key)
-    listener = TlsListener(Greeter, Reloaded(asking.files, asking.server_context))
-    await listener.start("127.0.0.1", 0)
-    without = TlsFiles("c", made.authority).client_context()
-    # With TLS 1.3 the refusal comes when the client reads.
-    outcome = (await asyncio.gather(shown(without, listener.port), return_exceptions=True))[0]
-    assert isinstance(outcome, OSError) or outcome[1] == b""
-    with_one = TlsFiles("c", made.authority, made.folder / "first.pem", made.folder / "first.key").client_context()
-    assert (await shown(with_one, listener.port))[1] == b"hello\n"
-    listener.close()

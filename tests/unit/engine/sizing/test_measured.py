@@ -1,42 +1,14 @@
-"""The model against the results of the benches in docs/explanation/performance, and the sources of its constants."""
+"""The constants of the model: each has its source, and no other file has measured numbers."""
 
 import ast
-import json
 import re
-import statistics
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from readonly_engine.sizing import measured
-from readonly_engine.sizing.workload import Subscriptions, SubscriptionType, TopicLoad, Workload
 
 ROOT = Path(__file__).parents[4]
-RESULTS = ROOT / "docs" / "explanation" / "performance"
-"""Of the range: differences between days, and between the model and the engine."""
-
-
-def results():
-    """The works of the benches with the default settings, each with its rounds."""
-    found = []
-    for bench in ("fan-out", "saturation", "few-readers", "shared"):
-        for one in json.loads((RESULTS / f"{bench}.json").read_text(encoding="utf-8"))["measured"]:
-            work = one["work"]
-            name = "-".join(str(work[key]) for key in ("topics", "readers", "rate", "size", "batched"))
-            found.append(pytest.param(bench, work, one["rounds"], id=f"{bench}-{name}"))
-    return found
-
-
-def workload(bench, work, rounds) -> Workload:
-    entries = statistics.median(one["pool"]["entries"] / one["pool"]["published"] for one in rounds)
-    topics, shared = work["topics"], bench == "shared"
-    subscriptions = (
-        Subscriptions(SubscriptionType.SHARED, 1, work["readers"])
-        if shared
-        else Subscriptions(SubscriptionType.READER, work["readers"] / topics)
-    )
-    rate = work["rate"] / topics
-    return Workload((TopicLoad(topics, rate, rate * work["size"], max(1.0, 1 / entries), (subscriptions,)),))
 
 
 def test_every_constant_has_its_source():

@@ -28,29 +28,31 @@ def plan_of(*loads, policy=Policy()):  # noqa: B008 - frozen
     return make_plan(Workload(loads), policy)
 
 
-def test_readers_by_hand():
-    """100 x 1,000/s: a wake for 100 entries, and 8.3 us for each delivery. With the pool nothing is left."""
-    work = Workload((topic(Subscriptions(READER, 100)),))
-    assert cpu_alone(work, Case.EXPECTED) == pytest.approx(100 * 190 + 100_000 * 8.3)
-    assert cpu_with_pool(work, 1, Case.EXPECTED) == 0
-    assert bytes_alone(work) == 100 * (1_024_000 + 100_000)
-    assert bytes_with_pool(work, 1) == 0
+READERS, SLOW = topic(Subscriptions(READER, 100)), topic(Subscriptions(READER, 50), rate=10)
+ACKED = topic(Subscriptions(SHARED, 1, 100), rate=5000)
+BACKLOG = topic(Subscriptions(READER, 1), rate=0, catch_up_bytes=1024e3, entry_bytes=1024.0)
 
 
-def test_pushes_are_left_by_hand():
-    """50 x 10/s on 3 processes: the owner pushes 3 copies instead of 50."""
-    work = Workload((topic(Subscriptions(READER, 50), rate=10),))
-    assert cpu_alone(work, Case.EXPECTED) == pytest.approx(10 * 190 + 500 * 26)
-    assert cpu_with_pool(work, 3, Case.EXPECTED) == pytest.approx(10 * 190 + 30 * 26)
-    assert pushed_messages(work, 3) == 30
-    assert bytes_with_pool(work, 3) == 3 * (10_240 + 1000)
+@pytest.mark.parametrize(
+    ("load", "processes", "alone", "with_pool"),
+    [
+        (READERS, 1, 100 * 190 + 100_000 * 8.3, 0),  # a wake for 100 entries, and 8.3 us for each delivery
+        (SLOW, 3, 10 * 190 + 500 * 26, 10 * 190 + 30 * 26),  # the owner pushes 3 copies instead of 50
+        (ACKED, 1, 100 * 190 + 5000 * 3.95 + 1000 * 30 + 5000 * 8.2, 1000 * 30 + 5000 * 8.2),  # acks are left
+        (BACKLOG, 1, 1000 * (22 + 0.62), 0),
+    ],
+)
+def test_cpu_by_hand(load, processes, alone, with_pool):
+    work = Workload((load,))
+    assert cpu_alone(work, Case.EXPECTED) == pytest.approx(alone)
+    assert cpu_with_pool(work, processes, Case.EXPECTED) == pytest.approx(with_pool)
 
 
-def test_acks_are_left_by_hand():
-    work = Workload((topic(Subscriptions(SHARED, 1, 100), rate=5000),))
-    assert cpu_with_pool(work, 1, Case.EXPECTED) == pytest.approx(1000 * 30 + 5000 * 8.2)
-    assert cpu_alone(work, Case.EXPECTED) == pytest.approx(100 * 190 + 5000 * 3.95 + 1000 * 30 + 5000 * 8.2)
-    assert relayed_acks(work, Case.EXPECTED) == 5000
+def test_bytes_pushes_and_acks_by_hand():
+    readers, slow = Workload((READERS,)), Workload((SLOW,))
+    assert (bytes_alone(readers), bytes_with_pool(readers, 1)) == (100 * (1_024_000 + 100_000), 0)
+    assert (pushed_messages(slow, 3), bytes_with_pool(slow, 3)) == (30, 3 * (10_240 + 1000))
+    assert relayed_acks(Workload((ACKED,)), Case.EXPECTED) == 5000
 
 
 def test_subscriptions_that_pass_through_are_left():

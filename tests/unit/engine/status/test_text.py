@@ -2,7 +2,7 @@
 
 import pytest
 from readonly_engine.status import words
-from readonly_engine.status.state import Relief, SourceState
+from readonly_engine.status.state import OWNER, Relief, SourceState, SubscriptionState
 from readonly_engine.status.text import (
     MAX_CLIPPED,
     MAX_NAME,
@@ -15,6 +15,7 @@ from readonly_engine.status.text import (
     rate,
     short,
 )
+from readonly_engine.status.words import served_text
 
 from tests.support.states import HOSTILE
 
@@ -73,3 +74,20 @@ def test_explicit_lac_that_nobody_could_see_is_unknown():
 def test_the_metadata_store_has_all_that_is_wrong_with_it():
     text = words.store_text(SourceState(connected=False, denied=2, suspended=True))
     assert text == "not connected; 2 requests refused; delivery to claimed subscriptions is suspended"
+
+
+COORDINATOR = "pulsar://broker-0:6650"
+
+
+@pytest.mark.parametrize(
+    ("state", "text"),
+    [
+        ({}, "this broker"),
+        ({"served_by": OWNER}, OWNER),
+        ({"split": "coordinating", "members": 2}, "this broker, which leases it to 2 more"),
+        ({"split": "following", "coordinator": COORDINATOR}, f"this broker, by leases of {COORDINATOR}"),
+        ({"split": "claiming"}, "this broker, split: claiming"),
+    ],
+)
+def test_who_serves_a_subscription(state, text):
+    assert served_text(SubscriptionState(**state)) == text

@@ -1,4 +1,5 @@
 import base64
+import io
 import json
 
 from hypothesis import given
@@ -117,31 +118,20 @@ def test_chunks_joined_or_each():
     ]
 
 
-class Screen:
-    def __init__(self):
-        self.written = ""
-
-    def write(self, text):
-        self.written += text
-
-    def flush(self):
-        pass
-
-
 def test_progress(monkeypatch):
     now = [0.0]
     monkeypatch.setattr("readonly_engine.tool.progress.time.monotonic", lambda: now[0])
-    screen = Screen()
+    screen = io.StringIO()
     progress = Progress(screen, 4, shown=True)
     progress.add(1_000_000)
-    assert screen.written == "", "a short read says nothing"
+    assert screen.getvalue() == "", "a short read says nothing"
     now[0] = 2.0
     progress.add(1_000_000)
-    assert screen.written == "\r\x1b[K2 entries of 4 (50%), 2.0 MB, 1.0 MB/s"
+    assert screen.getvalue() == "\r\x1b[K2 entries of 4 (50%), 2.0 MB, 1.0 MB/s"
     progress.add(1_000_000)
-    assert screen.written.count("entries") == 1
+    assert screen.getvalue().count("entries") == 1
     progress.end()
-    assert screen.written.endswith("\r\x1b[K")
+    assert screen.getvalue().endswith("\r\x1b[K")
     unknown = Progress(screen, 0, shown=False)
     unknown.add(10)
     assert unknown.line(1).startswith("1 entries, ")

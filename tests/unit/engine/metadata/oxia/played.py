@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from readonly_engine.metadata.errors import MetadataUnavailableError
-from readonly_engine.metadata.oxia.channels import CLOSE_SESSION, CREATE_SESSION, KEEP_ALIVE, LIST, READ, WRITE
 from readonly_engine.metadata.oxia.router import SessionEndedError
 from readonly_engine.metadata.oxia.shards import Shard, ShardMap
 from readonly_engine.metadata.oxia.store import OxiaStore
@@ -109,9 +108,6 @@ class Server:
     def _closesession(self, request: Any) -> Any:
         self.end(request.session_id)
         return wire.CloseSessionResponse()
-
-
-METHODS = (CLOSE_SESSION, CREATE_SESSION, KEEP_ALIVE, LIST, READ, WRITE)
 
 
 class PlayedRouter:
