@@ -2,8 +2,6 @@
 
 import json
 import tomllib
-import xml.etree.ElementTree as ET
-from urllib.parse import unquote
 
 import pytest
 from readonly_operator.api.crds import DEFINITIONS
@@ -152,12 +150,6 @@ def test_the_annotations_name_the_definitions():
         (one["spec"]["names"]["kind"], one["spec"]["versions"][0]["name"], one["metadata"]["name"])
         for one in definitions
     ]
-
-
-def test_the_icon_is_a_picture():
-    head, _, picture = load_yaml((CHART / "Chart.yaml").read_text())["icon"].partition(",")
-    assert head == "data:image/svg+xml"
-    assert ET.fromstring(unquote(picture)).tag == "{http://www.w3.org/2000/svg}svg"
 
 
 def test_every_value_is_in_the_schema_and_has_its_type():
@@ -339,24 +331,6 @@ def test_the_budget_and_the_network_policy_can_be_left_out_and_metrics_be_limite
     assert metrics["from"] == [{"namespaceSelector": {"matchLabels": {"team": "metrics"}}}]
 
 
-def test_settings_become_flags_and_variables(template):
-    made = container(
-        template(
-            "engineImage=example.org/engine:1",
-            "log.level=debug",
-            "settings.resyncSeconds=2000000",
-            "settings.clusterDomain=k8s",
-            "settings.selector=operator!=canary",
-        )
-    )
-    assert {"--engine-image=example.org/engine:1", "--log-level=debug"} <= set(made["args"])
-    assert {one["name"]: one["value"] for one in made["env"] if "value" in one} == {
-        "PULSAR_READONLY_RESYNC_SECONDS": "2000000",
-        "PULSAR_READONLY_CLUSTER_DOMAIN": "k8s",
-        "PULSAR_READONLY_SELECTOR": "operator!=canary",
-    }
-
-
 def test_every_setting_is_one_of_the_operator():
     words = load_yaml((CHART / "values.yaml").read_text())["settings"]
     snake = {"".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in word) for word in words}
@@ -368,16 +342,6 @@ def test_the_operator_understands_its_arguments(template):
         command, *arguments = container(template(*values))["args"]
         assert command == "operator"
         parser().parse_args(arguments)
-
-
-def test_what_schedules_the_pod_is_passed_on(template):
-    made = pod(
-        template("nodeSelector.disk=ssd", "tolerations[0].key=x", "priorityClassName=high", "affinity.nodeAffinity.a=b")
-    )
-    assert made["nodeSelector"] == {"disk": "ssd"}
-    assert made["tolerations"] == [{"key": "x"}]
-    assert made["priorityClassName"] == "high"
-    assert made["affinity"] == {"nodeAffinity": {"a": "b"}}
 
 
 def test_rights_and_account_can_be_given_by_others(template):

@@ -1,7 +1,6 @@
 """The bundle for the Operator Lifecycle Manager: what OLM requires, and the same rights, pods and kinds as everywhere else."""
 
 import json
-import re
 
 import pytest
 from readonly_operator.api import olm
@@ -126,11 +125,6 @@ def test_the_deployment_is_that_of_the_manifests_with_the_given_images(csv):
     assert csv["metadata"]["annotations"]["containerImage"] == OPERATOR_IMAGE
 
 
-def test_only_the_install_mode_that_its_arguments_have_is_supported(csv):
-    modes = {one["type"]: one["supported"] for one in csv["spec"]["installModes"]}
-    assert modes == {"OwnNamespace": False, "SingleNamespace": False, "MultiNamespace": False, "AllNamespaces": True}
-
-
 def test_the_version_is_the_projects_and_the_kubernetes_that_of_the_chart(csv):
     chart = load_yaml((ROOT / "charts" / "pulsar-readonly" / "Chart.yaml").read_text())
     assert csv["metadata"]["name"] == f"pulsar-readonly-operator.v{chart['version']}"
@@ -169,8 +163,3 @@ def test_bad_arguments_are_named_and_nothing_is_written(tmp_path, capsys, operat
     assert olm.main(arguments(tmp_path / "out", operator, engine, *more)) == 1
     assert reads in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-
-
-def test_the_sources_name_no_image():
-    text = (ROOT / "operator" / "readonly_operator" / "api" / "olm.py").read_text()
-    assert set(re.findall(r"[\w.]+\.(?:io|com|org)/[\w/-]+:\d[\w.]*", text)) <= {"images.example.org/"}
