@@ -9,7 +9,7 @@ import pytest
 from bench.document import machine
 from docsite import evidence
 from docsite.__main__ import DOCS
-from docsite.results import STAMP, UNKNOWN, ResultsError, column, records, total, written
+from docsite.results import STAMP, UNKNOWN, ResultsError, records
 from tests.support.stamp import stamp
 
 ROOT = DOCS.parent
@@ -162,28 +162,3 @@ def test_a_file_of_another_form_is_one_error_that_names_it(tree, name, old, new,
     change(tree / name, old, new)
     with pytest.raises(ResultsError, match=message.replace("'", ".")):
         evidence.page(tree)
-
-
-def test_a_missing_file_is_named(tree):
-    (tree / "lab" / "longtests" / "matrix" / "results.json").unlink()
-    with pytest.raises(ResultsError, match=r"results.json: No such file"):
-        evidence.page(tree)
-
-
-def test_tables_between_marks(tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text(
-        "<!-- a: written by make a -->\nTwo notes.\nMore.\n\n| x | n | x |\n|---|---:|---|\n| a \\| b | 1,200 | c |\n"
-        "| d | 3 | e |\n\n| y |\n|---|\n| f |\n<!-- end of a -->\n"
-    )
-    found = written(page, "a")
-    assert found.note == "Two notes. More."
-    assert len(found.tables) == 2
-    assert column(found.tables[0], "x") == ["a \\| b", "d"]
-    assert column(found.tables[0], "x", last=True) == ["c", "e"]
-    assert total(column(found.tables[0], "n")) == 1203
-    with pytest.raises(ResultsError, match=r"no column .z.; it has y"):
-        column(found.tables[1], "z")
-    page.write_text("<!-- a: written by make a -->\n| x | y |\n|---|---|\n| 1 |\n<!-- end of a -->\n")
-    with pytest.raises(ResultsError, match="too short"):
-        column(written(page, "a").tables[0], "y")

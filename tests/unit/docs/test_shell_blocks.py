@@ -58,11 +58,6 @@ def test_every_block_has_one_row(block):
     assert len(rows_of(block)) == 1, "give it a row in tests/shell_blocks/registry.py"
 
 
-@pytest.mark.parametrize("page", ["how-to/adopt.md", "../README.md", "how-to/new.md"])
-def test_a_new_block_has_no_row(page):
-    assert rows_of(Block(page, "", "kubectl get something-new\n")) == []
-
-
 def test_no_row_is_without_its_block():
     left = [
         (page, begin)
@@ -84,12 +79,6 @@ def test_blocks_of_other_languages_have_no_commands():
     blocks = [block for page in pages() for block in of_page(page) if block.language not in SHELLS]
     assert len(blocks) > 10
     assert [block.first for block in blocks if has_commands(block.text)] == []
-
-
-def test_an_indented_block_is_found():
-    (block,) = in_text("x.md", "!!! note\n    ```\n    sudo make demo\n    ```\n")
-    assert block.text == "sudo make demo\n"
-    assert has_commands(block.text)
 
 
 def test_every_reason_is_a_sentence_about_what_exists():
@@ -119,11 +108,6 @@ def texts_of(source: str) -> dict[str, set[str]]:
         return own.union(*(texts(one.arg) for one in node.args.args if one.arg in functions and one.arg != name))
 
     return {name: texts(name) for name in functions if name.startswith("test_")}
-
-
-def test_texts_of_a_test_and_its_fixtures_are_found():
-    source = "def a():\n    x('one')\ndef b(a):\n    x('two')\ndef test_c(b, tmp_path):\n    x('three')\n"
-    assert texts_of(source) == {"test_c": {"one", "two", "three"}}
 
 
 def is_missing(name: str) -> bool:
@@ -283,31 +267,6 @@ def test_the_overlay_of_the_page_builds_with_its_images(tools, tmp_path: Path):
     assert container["args"][-1] == "--engine-image=images.example.org/pulsar-readonly/engine:0.1.0"
 
 
-def test_lines_are_left_out_and_texts_replaced(tmp_path: Path):
-    shell = Shell(tmp_path, {"say": ("echo", "it said")}, {"one": "two"})
-    block = Block("x.md", "", "say one\nsay three\n")
-    assert shell.run(block) == "it said two\nit said three\n"
-    assert shell.run(block, "say three") == "it said two\n"
-    with pytest.raises(LookupError, match="no line begins with 'four'"):
-        shell.run(block, "four")
-    with pytest.raises(LookupError, match="0 blocks begin with 'none'"):
-        find("how-to/adopt.md", "none")
-
-
-def test_a_folder_without_the_repository_has_no_file_and_no_command_of_it(tmp_path: Path, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    shell = Shell(tmp_path, {"kubectl": ("echo",)}, {}, {"VERSION": "1"}, repository=False)
-    assert [path.name for path in tmp_path.iterdir()] == [".programs"]
-    assert [path.name for path in (tmp_path / ".programs").iterdir()] == ["kubectl"]
-    assert "PYTHONPATH" not in shell.environment
-    assert shell.environment["VERSION"] == "1"
-    assert shell.text(Block("x.md", "", ".venv/bin/pip install x\n")) == ".venv/bin/pip install x\n"
-    (tmp_path / "other").mkdir()
-    other = Shell(tmp_path / "other", {}, {})
-    assert other.text(Block("x.md", "", ".venv/bin/pip install x\n")) == "pip install x\n"
-    assert (tmp_path / "other" / "examples").is_symlink()
-
-
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
@@ -378,9 +337,3 @@ def test_a_manifest_of_a_page_has_fields_that_exist(page, body):
         assert Binding.load(whole).topics
     elif body["kind"] == "ReadOnlyBrokerPool" and "source" in body["spec"]:
         assert Pool.load(whole).key.name == body["metadata"]["name"]
-
-
-def test_manifests_of_the_guides_are_among_them():
-    assert {"how-to/adopt-helm-chart.md", "how-to/adopt-kaap.md", "how-to/bindings.md"} <= {
-        page for page, _ in MANIFESTS
-    }
