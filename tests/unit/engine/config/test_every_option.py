@@ -8,7 +8,7 @@ import re
 import pytest
 import yaml
 from readonly_engine.config import schema
-from readonly_engine.config.option import ConfigError, read_options
+from readonly_engine.config.option import ConfigError, options_of, read_options
 from readonly_engine.config.reader import make_config, read_config_file
 from readonly_engine.config.settings import EngineConfig
 
@@ -61,3 +61,25 @@ def test_the_schema_refuses_what_a_broker_refuses(cls, one):
     assert [value for value in values.wrong if valid(value)] == []
     assert [value for value in values.late if not valid(value)] == [], "not late: the schema finds it"
     assert one.key in SCHEMA["properties"] or cls is not EngineConfig
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("dispatch-rate-per-broker", {}), ("admin-oauth2", {}), ("admin-oauth2", {"key-file": "/k"})]
+)
+def test_a_broker_and_the_schema_refuse_the_same_mappings(key, value):
+    assert not is_valid(SCHEMA, {key: value})
+    with pytest.raises(ConfigError):
+        make_config({**REQUIRED, key: value}, {})
+
+
+def test_unknown_keys_are_invalid_at_every_level():
+    assert not is_valid(SCHEMA, {"colour": "red"})
+    assert not is_valid(SCHEMA, {"tiered-storage": {"colour": "red"}})
+
+
+def test_every_option_is_described_with_its_default():
+    assert list(SCHEMA["properties"]) == [one.key for one in options_of(EngineConfig)]
+    for one in options_of(EngineConfig):
+        text = SCHEMA["properties"][one.key]["description"]
+        assert text.endswith(".")
+        assert not one.default or one.default in text

@@ -1,14 +1,28 @@
-"""The table of options: each is declared once, completely, and is in the help and the reference pages."""
+"""The table of options: each is declared once, completely, and is in the help and the reference pages. An unknown one leads to
+the nearest, so a name that changed leads to the one it has now."""
 
 import argparse
 import dataclasses
+import importlib
 from pathlib import Path
 
 import pytest
+from readonly_engine.command import PARTS
 from readonly_engine.config.arguments import parser
 from readonly_engine.config.kinds import COUNT, FILE, LIMIT, SECONDS, SIZE, TEXT, write_size
 from readonly_engine.config.limits import DispatchRate
-from readonly_engine.config.option import _OTHER_NAMES, ConfigError, help_of, keys_of, option, options_of, read_options
+from readonly_engine.config.nearest import MAX_COMPARED, nearest
+from readonly_engine.config.option import (
+    _OTHER_NAMES,
+    ConfigError,
+    check_keys,
+    help_of,
+    keys_of,
+    option,
+    options_of,
+    read_options,
+)
+from readonly_engine.config.option_parser import OptionParser
 from readonly_engine.config.settings import EngineConfig
 from readonly_engine.config.tiered import TieredConfig
 
@@ -58,8 +72,9 @@ def test_every_option_is_in_the_help_and_in_both_reference_pages(one):
     assert f"`{one.flag} " in cli
 
 
-def test_every_option_of_the_file_is_a_flag_of_the_same_name_and_form():
+def test_every_option_of_the_file_is_a_flag_of_the_same_name_and_form_and_there_are_no_other_flags():
     flags = {action.option_strings[0]: action for action in parser()._actions}
+    assert flags.keys() - {"-h", "--config", "--check"} == {one.flag for one in options_of(EngineConfig)}
     for one in options_of(EngineConfig):
         action = flags[one.flag]
         assert (action.dest, action.default) == (one.name, argparse.SUPPRESS)
@@ -109,3 +124,83 @@ def test_sizes_are_written_in_the_largest_unit(size, text):
 def test_hints_are_for_keys_that_exist():
     assert set(_OTHER_NAMES.values()) <= set(keys_of(EngineConfig))
     assert not set(_OTHER_NAMES) & set(keys_of(EngineConfig))
+
+
+FORMER = {
+    "writer-url": "service-url",
+    "writer-tls-key": "broker-tls-key",
+    "writer-tls-certificate": "broker-tls-certificate",
+    "writer-tls-trust-certificates": "broker-tls-trust-certificates",
+    "writer-tls-verify-hostname": "broker-tls-hostname-verification",
+    "metadata-store": "metadata-store-url",
+    "bookkeeper-metadata-store": "bookkeeper-metadata-store-url",
+    "metadata-tls-trust-certificates": "metadata-store-tls-trust-certificates",
+    "metadata-tls-verify-hostname": "metadata-store-tls-hostname-verification",
+    "metadata-login-file": "metadata-store-login-file",
+    "metadata-node-rights": "metadata-store-node-rights",
+    "bookie-tls-verify-hostname": "bookie-tls-hostname-verification",
+}
+"""Names of earlier commits, and the nearest of today."""
+
+OF_OTHERS = {
+    "serviceUrl": "service-url",
+    "brokerServiceUrl": "service-url",
+    "webServiceUrl": "admin-url",
+    "metadataStoreUrl": "metadata-store-url",
+    "bookkeeperMetadataServiceUri": "bookkeeper-metadata-store-url",
+    "maxBufferedBytes": "max-buffered-bytes",
+    "metadataStoreLogin": "metadata-store-login-file",
+    "namespaces": "topics",
+}
+"""Names of broker.conf and of the custom resources."""
+
+
+@pytest.mark.parametrize(("name", "near"), (FORMER | OF_OTHERS).items())
+def test_an_unknown_key_leads_to_the_key_of_the_setting(name, near):
+    with pytest.raises(ConfigError, match=f"^unknown key '{name}'; (it is|the nearest is) {near}[ ;]"):
+        check_keys(EngineConfig, {name: "x"})
+
+
+@pytest.mark.parametrize(
+    ("words", "near"),
+    [
+        *((f"serve --{name} x", f"--{name} is unknown; the nearest is --{near};") for name, near in FORMER.items()),
+        ("doctor --writer-url=pulsar://a:1", "--writer-url is unknown; the nearest is --service-url;"),
+        ("demo --metadata-store zk:a:1", "--metadata-store is unknown; the nearest is --metadata-store-url;"),
+        ("topic ls --metadata-tls-key k", "--metadata-tls-key is unknown; the nearest is --metadata-store-tls-key;"),
+        ("subscriptions show t s --json", "--json is unknown; --help"),
+        ("plan --outptu json", "--outptu is unknown; the nearest is --output;"),
+        ("top --outp json", "--outp is unknown; the nearest is --output;"),
+        ("export --metadata-store zk:a:1", "--metadata-store is unknown; the nearest is --metadata-store-url;"),
+        ("operator --engine-imag x", "--engine-imag is unknown; the nearest is --engine-image;"),
+    ],
+)
+def test_an_unknown_option_leads_to_the_nearest(words, near, capsys):
+    command, *arguments = words.split()
+    with pytest.raises(SystemExit) as ended:
+        importlib.import_module(PARTS[command][0]).parser().parse_args(arguments)
+    (line,) = [one for one in capsys.readouterr().err.splitlines() if "error:" in one]
+    assert ended.value.code == 2
+    assert f"error: {near}" in line
+
+
+def test_every_command_has_this_parser():
+    assert {type(importlib.import_module(module).parser()) for module, _ in PARTS.values()} == {OptionParser}
+
+
+def test_words_after_two_dashes_are_no_options(capsys):
+    made = OptionParser(prog="p")
+    made.add_argument("words", nargs="*")
+    assert made.parse_args(["a", "--", "--b"]).words == ["a", "--b"]
+
+
+def test_the_value_of_an_unknown_option_is_not_shown(capsys):
+    with pytest.raises(SystemExit):
+        OptionParser(prog="p").parse_args(["--password=secret"])
+    assert "secret" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["", "x", "é" * MAX_COMPARED * 1000, "-" * 100_000])
+def test_nothing_is_near_names_of_nonsense(name):
+    assert nearest(name, keys_of(EngineConfig)) == ""
+    assert nearest(name, []) == ""

@@ -1,11 +1,14 @@
 """Options of `pulsar-readonly demo`, and its checks before anything is started."""
 
+import asyncio
+import os
 import tarfile
 from pathlib import Path
 
 import pytest
 from readonly_engine.demo import distribution
 from readonly_engine.demo.command import check_machine, main, options_of, parser
+from readonly_engine.demo.console import ask_to_go_on
 from readonly_engine.demo.errors import DemoError
 from readonly_engine.demo.run import DemoOptions
 from readonly_engine.demo.source_cluster import SourceCluster, write_configuration
@@ -113,3 +116,23 @@ def test_an_archive_is_unpacked_also_by_a_python_without_filters(
         monkeypatch.setattr(tarfile.TarFile, "extractall", lambda self, path: plain(self, path, filter="data"))
     distribution.unpack(tmp_path / "a.tar.gz", tmp_path / "out")
     assert (tmp_path / "out" / "home" / "a").read_text() == "text"
+
+
+def _answer(text: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, text)
+    os.close(writing)
+    with os.fdopen(reading, encoding="utf-8") as terminal:
+        monkeypatch.setattr("sys.stdin", terminal)
+        asyncio.run(asyncio.wait_for(ask_to_go_on(), 10))
+
+
+@pytest.mark.parametrize("text", [b"y\n", b"Yes\n"])
+def test_the_demo_goes_on_after(text: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    _answer(text, monkeypatch)
+
+
+@pytest.mark.parametrize("text", [b"", b"\n", b"n\n", b"y", b"stop\n"])
+def test_the_demo_creates_nothing_after(text: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(DemoError, match="nothing was created"):
+        _answer(text, monkeypatch)

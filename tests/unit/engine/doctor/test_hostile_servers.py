@@ -246,28 +246,13 @@ async def test_bookies_have_a_bound(monkeypatch):
     assert bookie_findings(found)[-1].observed == "3 more bookies were not asked"
 
 
-class Part:
-    """One store of two, which counts its sessions."""
-
-    def __init__(self, failure=None, slow=0.0):
-        self.failure, self.slow, self.open = failure, slow, 0
-
-    async def start(self):
-        self.open += 1
-        await asyncio.sleep(self.slow)
-        if self.failure is not None:
-            raise self.failure
-
-    async def close(self):
-        self.open -= 1
-
-
-def two_stores(monkeypatch, bookkeeper):
-    main = Part()
-    parts = iter([main, bookkeeper])
+def two_stores(monkeypatch, failure=None, slow=0.0):
+    """The first store, and both; the second one fails or is slow."""
+    main, second = MemoryStore({}), MemoryStore({})
+    second.failure, second.slow = failure, slow
+    parts = iter([main, second])
     monkeypatch.setattr("readonly_engine.metadata.connect.store_at", lambda *_: next(parts))
-    stores = ClusterStores(MetadataUrl.parse("zk:a:1"), MetadataUrl.parse("zk:b:1"))
-    return main, stores
+    return main, ClusterStores(MetadataUrl.parse("zk:a:1"), MetadataUrl.parse("zk:b:1"))
 
 
 @pytest.mark.parametrize(
@@ -279,21 +264,21 @@ def two_stores(monkeypatch, bookkeeper):
     ],
 )
 def test_no_session_is_left_where_the_second_store_fails(monkeypatch, failure, kind):
-    main, stores = two_stores(monkeypatch, Part(failure))
+    main, stores = two_stores(monkeypatch, failure)
     with pytest.raises(kind, match=r"^the bookies' store: ") as caught:
         asyncio.run(stores.start())
     assert type(caught.value) is kind
-    assert main.open == 0
+    assert main.closed
 
 
 async def test_no_session_is_left_after_the_deadline(monkeypatch):
-    main, stores = two_stores(monkeypatch, Part(slow=60))
+    main, stores = two_stores(monkeypatch, slow=60)
     assert (await connect_stores(Clients(config_of(), stores=stores), Deadline(0.4))).kind is FailureKind.TIMEOUT
-    assert main.open == 0
+    assert main.closed
 
 
 async def test_the_remedy_for_the_bookies_store_names_its_option(monkeypatch):
-    _, stores = two_stores(monkeypatch, Part(MetadataUnavailableError("no ZooKeeper answers")))
+    _, stores = two_stores(monkeypatch, MetadataUnavailableError("no ZooKeeper answers"))
 
     clients = Clients(config_of(bookkeeper_metadata_store_url="zk:b:1/root"), stores=stores)
     failure = await connect_stores(clients, Deadline(5))

@@ -52,17 +52,6 @@ def test_a_message_frame_is_the_stock_brokers_to_the_byte(golden, frame, entry_i
     assert made == golden(frame)
 
 
-def test_a_message_frame_of_a_partition_is_the_stock_brokers_to_the_byte(golden):
-    frame = golden("broker_message_of_partition")
-    command, end = command_in(frame)
-    message_id = command.message.message_id
-    made = encode_message_frame(
-        command.message.consumer_id, message_id.ledger_id, message_id.entry_id, message_id.partition, frame[4 + end :]
-    )
-    assert message_id.partition in {0, 1}
-    assert made == frame
-
-
 UINT63 = st.integers(0, (1 << 63) - 1)
 
 
