@@ -9,7 +9,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from readonly_engine.bookkeeper.statistics import ReadStatistics
 from readonly_engine.broker.dispatch.counters import Counters
@@ -17,7 +16,6 @@ from readonly_engine.broker.dispatch.latency import LatencySampler
 from readonly_engine.http import metrics
 from readonly_engine.http.exposition import render
 from readonly_engine.http.metrics import BrokerCollector
-from readonly_engine.http.process_metrics import BUILD_LABELS, BuildCollector
 from readonly_engine.http.server import HttpServer
 from readonly_engine.http.status.slices import STEPS, Slices
 from readonly_engine.metadata.errors import MetadataUnavailableError
@@ -146,15 +144,6 @@ def test_latencies_are_cumulative_buckets_apart_for_tail_and_backlog(broker):
     assert found[f'{name}_sum{{read="tail"}}'] == pytest.approx(0.015)
     assert found[f'{name}_bucket{{le="0.005",read="backlog"}}'] == 1
     assert found["pulsar_readonly_end_to_end_latency_clock_skew_total"] == 1
-
-
-def test_the_build_is_one_sample_with_all_labels():
-    registry = CollectorRegistry()
-    registry.register(BuildCollector({"version": "1.2.3", "commit": 'a"b'}))
-    text = generate_latest(registry).decode()
-    line = next(line for line in text.splitlines() if not line.startswith("#"))
-    assert line == 'pulsar_readonly_build_info{commit="a\\"b",native_modules="",python="",version="1.2.3"} 1.0'
-    assert all(f"{label}=" in line for label in BUILD_LABELS)
 
 
 async def test_threads_that_are_all_busy_do_not_hold_up_the_statistics(broker, monkeypatch):

@@ -16,13 +16,12 @@ from tests.support.golden import check_golden
 GOLDEN = Path(__file__).parent / "golden"
 SHAPES = {
     "fan-out-100": "--readers 100 --publish-rate 1000 --message-size 1KiB --min-brokers 1",
-    "catch-up": "--readers 1 --catch-up-share 1 --catch-up-rate 200MiB --message-size 1KiB --min-brokers 1",
     "idle-topics": "--topics 5000 --readers 1 --publish-rate 0 --connections 50 --min-brokers 1",
     "mixed": "--topics 20 --partitions 4 --publish-rate 5000 --batch-size 10 --subscriptions Exclusive=10 Shared=2x50 "
     "--passthrough-subscriptions Failover=1x2 --workers 2",
     "nothing": "--readers 0",
 }
-"""Two shapes that a bench compares with the plan, one of topics at rest, one of all types, and none."""
+"""A shape of the bench of fan-out, one of topics at rest, one of all types, and none."""
 
 
 def settings(text):
