@@ -119,24 +119,18 @@ async def test_a_worker_that_was_ready_before_the_first_question_hangs_sooner():
     assert worker.liveness.heard
 
 
-@pytest.mark.parametrize("status", [1, 2])
-def test_one_that_cannot_start_ends_all(status):
-    restarts = Restarts()
+@pytest.mark.parametrize(
+    ("ready", "status", "pause"),
+    [
+        *((False, status, None) for status in (1, 2)),
+        (False, -9, BACKOFF_S[0]),
+        *((True, status, BACKOFF_S[0]) for status in (1, 2, 0, -9, 137)),
+    ],
+)
+def test_one_that_cannot_start_ends_all_and_any_other_is_started_again(ready, status, pause):
+    restarts = Restarts(ready=ready)
     restarts.started(0.0)
-    assert restarts.ended(status, 1.0) is None
-
-
-@pytest.mark.parametrize("status", [1, 2, 0, -9, 137])
-def test_one_that_has_served_is_started_again_whatever_it_ended_with(status):
-    restarts = Restarts(ready=True)
-    restarts.started(0.0)
-    assert restarts.ended(status, 1.0) == BACKOFF_S[0]
-
-
-def test_one_that_was_killed_before_it_served_is_started_again():
-    restarts = Restarts()
-    restarts.started(0.0)
-    assert restarts.ended(-9, 1.0) == BACKOFF_S[0]
+    assert restarts.ended(status, 1.0) == pause
 
 
 def test_pauses_grow_up_to_a_limit_and_begin_anew_after_a_steady_time():
