@@ -1,11 +1,13 @@
 """An exposition made in slices: the same text as in one piece, once for all simultaneous requests, and within a share of time."""
 
 import asyncio
+import itertools
 
 import pytest
 from prometheus_client.core import GaugeMetricFamily
-from readonly_engine.http.exposition import Exposition
+from readonly_engine.http.exposition import SAMPLES_PER_PART, STEPS_PER_SAMPLE, Exposition, render
 from readonly_engine.http.status.quota import BURST_S, PageQuota
+from readonly_engine.http.status.slices import STEPS, Slices
 
 
 def gauge(name, *labels):
@@ -18,6 +20,15 @@ def gauge(name, *labels):
 async def given(*metrics):
     for metric in metrics:
         yield metric
+
+
+def test_the_event_loop_has_a_turn_after_each_part():
+    slices, pauses = Slices(), []
+    slices.pause = lambda: pauses.append(slices.steps) or Slices.pause(slices)
+    parts = [gauge("a", *map(str, range(SAMPLES_PER_PART))) for _ in range(20)]
+    asyncio.run(render(given(*parts), slices))
+    assert len(pauses) == 20
+    assert max(later - earlier for earlier, later in itertools.pairwise([0, *pauses])) <= STEPS + STEPS_PER_SAMPLE
 
 
 class Source:
