@@ -130,3 +130,16 @@ async def test_a_listener_shows_the_new_certificate_and_keeps_who_is_connected(m
     assert not listener.listening
     with pytest.raises(OSError):
         await asyncio.open_connection("127.0.0.1", port)
+
+
+async def test_a_listener_that_asks_for_certificates_takes_none_without(made, files):
+    asking = TlsFiles("tls", made.authority, files.certificate, files.key)
+    listener = TlsListener(Greeter, Reloaded(asking.files, asking.server_context))
+    await listener.start("127.0.0.1", 0)
+    without = TlsFiles("c", made.authority).client_context()
+    # With TLS 1.3 the refusal comes when the client reads.
+    outcome = (await asyncio.gather(shown(without, listener.port), return_exceptions=True))[0]
+    assert isinstance(outcome, OSError) or outcome[1] == b""
+    with_one = TlsFiles("c", made.authority, made.folder / "first.pem", made.folder / "first.key").client_context()
+    assert (await shown(with_one, listener.port))[1] == b"hello\n"
+    listener.close()

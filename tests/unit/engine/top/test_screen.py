@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from readonly_engine.top.columns import display_width, fit, padded
+from readonly_engine.top.columns import Column, display_width, fit, lay_out, padded
 from readonly_engine.top.observed import Observed, merged
 from readonly_engine.top.screen import render
 
@@ -50,6 +50,11 @@ def test_wide_characters_take_two_columns_and_combining_ones_none():
     assert fit("数数数", 4) == "数~"
     assert padded("数", 4) == "数  "
     assert padded("7", 3, numeric=True) == "  7"
+
+
+def test_the_first_column_shrinks_on_a_narrow_terminal():
+    lines = lay_out([Column("NAME"), Column("N", numeric=True)], [["x" * 50, "12"], ["y", "3"]], 30)
+    assert lines == ["NAME                         N", "x" * 25 + "~  12", "y                            3"]
 
 
 def test_old_figures_stay_with_the_reason_and_their_age():
