@@ -23,7 +23,7 @@ from readonly_engine.broker.consumer.route import (
     may_be_moved,
 )
 from readonly_engine.broker.consumer.served import OwnerKeptConsumer
-from readonly_engine.broker.consumer.split import MemberConsumer, SplitConsumer, check_member
+from readonly_engine.broker.consumer.split import IndivisibleError, MemberConsumer, SplitConsumer, check_member
 from readonly_engine.broker.cursors.local_requests import LocalRequest, check_not_local, request_of
 from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.broker.pool.unbound import reject_unbound
@@ -57,11 +57,20 @@ async def admit(
         RelayError: the consumer is refused.
         MetadataError: the topic's metadata cannot be read.
     """
-    services, info = client.services, SubscribeInfo.of(subscribe)
-    bindings = services.bindings
-    reject_unbound(services, topic)
+    reject_unbound(client.services, topic)
     if (member := split_member(subscribe)) is not None:
         return await _admit_member(client, topic, subscribe, *member)
+    try:
+        return await _admit(client, topic, subscribe)
+    except IndivisibleError:
+        return await _admit(client, topic, subscribe)  # not split this time; some clients would not try again
+
+
+async def _admit(
+    client: ClientLink, topic: TopicName, subscribe: CommandSubscribe
+) -> tuple[ClientConsumer, BaseCommand]:
+    services, info = client.services, SubscribeInfo.of(subscribe)
+    bindings = services.bindings
     if refusal := services.limits.subscribe(topic, info.name):
         raise OwnerRefusedError(ServerError.ConsumerBusy, refusal)
     peer, claim, partition, consumer, admitted = "", None, None, None, False

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandConsumerStatsResponse, CommandSubscribe
 
 
+class IndivisibleError(OwnerUnavailableError):
+    """One broker must serve the subscription, as has just been found: the next admission lets it."""
+
+
 class SplitConsumer(OwnerKeptConsumer):
     """A client's consumer of a split subscription. It has no claim: the coordinator has that of the subscription."""
 
@@ -56,6 +60,7 @@ def _check_split(services: Services, key: ClaimKey, kind: CommandSubscribe.SubTy
     """Check that a consumer may join a subscription as one of a split one.
 
     Raises:
+        IndivisibleError: one broker must serve it.
         OwnerUnavailableError: one broker serves it, or consumers of another type; the client must try again.
     """
     if not isinstance(subscription, SplitSubscription):
@@ -66,7 +71,7 @@ def _check_split(services: Services, key: ClaimKey, kind: CommandSubscribe.SubTy
         raise OwnerUnavailableError(f"{key.subscription} of {key.topic} begins again on this broker; try again")
     if subscription.indivisible:
         services.splits.serve_alone(key, SINGLE_S, "it has acks in transactions, or partly acked batches")
-        raise OwnerUnavailableError(f"one broker must serve {key.subscription} of {key.topic}; try again")
+        raise IndivisibleError(f"one broker must serve {key.subscription} of {key.topic}; try again")
 
 
 class MemberConsumer(ClientConsumer):

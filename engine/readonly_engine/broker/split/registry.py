@@ -68,6 +68,8 @@ class SplitSubscriptions:
 
     def allows(self, key: ClaimKey) -> bool:
         """Return whether a subscription may be split, as far as this broker knows."""
+        if (runner := self._runners.get(key)) is not None and runner.indivisible:
+            self.serve_alone(key, SINGLE_S, "it has messages or acks that can not be split")
         until = self._single.get(key)
         if until is None:
             return True

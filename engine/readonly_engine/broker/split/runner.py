@@ -58,6 +58,10 @@ class LeasedSubscription(Protocol):
     def kind(self) -> CommandSubscribe.SubType:
         """Type of the subscription."""
 
+    @property
+    def indivisible(self) -> bool:
+        """Whether only a broker that serves it alone can handle its messages and acks."""
+
     def make_member(self, name: str) -> LeaseMember[Any, Any]:
         """Make what this broker has, as a member with a name."""
 
@@ -136,6 +140,11 @@ class SplitRunner:
     def kind(self) -> CommandSubscribe.SubType:
         """Type of the subscription."""
         return self._subscription.kind
+
+    @property
+    def indivisible(self) -> bool:
+        """Whether one broker must serve the subscription."""
+        return self._subscription.indivisible
 
     @property
     def coordinates(self) -> bool:

@@ -268,7 +268,7 @@ class SplitSession(Generic[R, G]):
         if self.state is State.ENDED:
             return None
         times = [now + self.member.pause(now)] if self.state is not State.RESIGNING else []
-        if self._linked:
+        if self._linked or self._stop_by < math.inf:
             times += [self._grant_by, self._stop_by]
         if self.coordinator is not None:
             waits = (
@@ -309,6 +309,8 @@ class SplitSession(Generic[R, G]):
             return []
         if self.member.expired(now):
             return self._step_down(now)
+        if self._stop_by < math.inf:
+            return self._serve_singly(now)
         ended = coordinator.on_timer(now, self._name)
         report = self.member.report(now)
         if report is not None:
@@ -349,7 +351,14 @@ class SplitSession(Generic[R, G]):
         return [Action(Do.BEGIN_AGAIN, why="its lease has ended"), *self.stop(now)]
 
     def _serve_singly(self, now: float) -> list[Action]:
-        """End the split: a member has met a message or an ack that only a broker that serves alone can handle."""
+        """End the split: a member has met a message or an ack that only a broker that serves alone can handle.
+
+        Clients send acks in groups, so this broker still takes acks for HANDOVER_S, unless its consumers have acked all before.
+        """
+        self._stop_by = min(self._stop_by, now + HANDOVER_S)
+        if now < self._stop_by and self.member.outstanding:
+            return []
+        self._stop_by = math.inf
         why = "it has chunked messages, acks in transactions or partly acked batches, which one broker must handle"
         return [Action(Do.SINGLE, why=why), Action(Do.BEGIN_AGAIN, why=why), *self.stop(now)]
 

@@ -166,8 +166,8 @@ class SplitSubscription(Subscription):
 
     @property
     def indivisible(self) -> bool:
-        """Whether the cursor has acks that only a broker that serves alone can handle."""
-        return self._transaction_acks is not None or self._cursor.has_batches
+        """Whether it has messages or acks that only a broker that serves alone can handle."""
+        return self._leases.indivisible or self._transaction_acks is not None or self._cursor.has_batches
 
     # The owner's cursor (OtherBrokers)
 

@@ -90,7 +90,7 @@ class Host:
 
     def __init__(self, name, topic, claims, hosts):
         self.name, self.topic, self.hosts = name, topic, hosts
-        self.kind = CommandSubscribe.Shared
+        self.kind, self.indivisible = CommandSubscribe.Shared, False
         self.cursor = CursorReplica(topic.chain, Position(1, -1))
         self.leases = LeasedDispatcher(topic.chain, self.cursor)
         self.consumer = ConsumerState(permits=10)
@@ -299,7 +299,7 @@ def test_a_broker_that_serves_a_subscription_alone_goes_on_until_its_consumers_h
 
 def test_a_consumer_that_can_not_be_split_ends_the_split_here():
     found, ended = splits(), []
-    found._runners[KEY] = SimpleNamespace(end_split=lambda: ended.append(KEY))
+    found._runners[KEY] = SimpleNamespace(end_split=lambda: ended.append(KEY), indivisible=False)
     found.end_split(KEY, "a consumer names its ranges")
     assert ended == [KEY]
     assert not found.allows(KEY)

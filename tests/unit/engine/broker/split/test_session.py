@@ -159,6 +159,25 @@ def test_a_member_without_consumers_gives_everything_back_at_once(pool):
     assert pool.acked == set(pool.topic.positions)
 
 
+def test_consumers_may_ack_for_a_while_what_ends_the_split(pool):
+    """A client sends acks in groups, and waits for the answer to one in a transaction."""
+    pool.write(40)
+    pool.advance(0.2)
+    a = pool["a"]
+    before = len(a.consumer.pending)
+    a.dispatcher.indivisible = True
+    delivered = len(pool.delivered)
+    pool.advance(HANDOVER_S / 2)
+    assert not pool.ended
+    a.ack()
+    pool.advance(HANDOVER_S / 4)
+    assert len(a.consumer.pending) < before
+    assert len([name for _, name in pool.delivered[delivered:] if name == "a"]) == 0
+    pool.advance(3 * HANDOVER_S)
+    assert pool.single
+    assert {name for name, _ in pool.ended} == {"a", "b"}
+
+
 @pytest.mark.parametrize("name", ["a", "b"])
 def test_a_chunked_message_ends_the_split(pool, name):
     pool[{"a": "b", "b": "a"}[name]].consumer.permits = 0
