@@ -353,10 +353,10 @@ class SplitSession(Generic[R, G]):
     def _serve_singly(self, now: float) -> list[Action]:
         """End the split: a member has met a message or an ack that only a broker that serves alone can handle.
 
-        Clients send acks in groups, so this broker still takes acks for HANDOVER_S, unless its consumers have acked all before.
+        Clients send acks in groups, and may ack a message in a second transaction, so this broker takes acks for HANDOVER_S more.
         """
         self._stop_by = min(self._stop_by, now + HANDOVER_S)
-        if now < self._stop_by and self.member.outstanding:
+        if now < self._stop_by:
             return []
         self._stop_by = math.inf
         why = "it has chunked messages, acks in transactions or partly acked batches, which one broker must handle"

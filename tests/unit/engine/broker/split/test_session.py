@@ -182,7 +182,7 @@ def test_consumers_may_ack_for_a_while_what_ends_the_split(pool):
 def test_a_chunked_message_ends_the_split(pool, name):
     pool[{"a": "b", "b": "a"}[name]].consumer.permits = 0
     pool.topic.write(chunk=("uuid", 0, 2))
-    pool.advance(2 * RETURN_S)
+    pool.advance(2 * RETURN_S + HANDOVER_S)
     assert pool.single
     assert {name for name, _ in pool.ended} == {"a", "b"}
     assert not pool.delivered
@@ -239,7 +239,7 @@ def test_one_broker_serves_a_subscription_with_too_many_consumers(topic, limit, 
     pool.advance(1)
     assert not pool.single
     pool["b" if limit == "local" else "a"].subscribe()
-    pool.advance(1)
+    pool.advance(2 * HANDOVER_S)
     assert pool.single
     assert {name for name, _ in pool.ended} == {"a", "b"}
 
