@@ -241,19 +241,20 @@ class TopicLog:
         self._end_splice()
         self._polls.resume()
 
-    def push(self, entries: list[TopicEntry], now: float) -> None:
+    def push(self, entries: list[TopicEntry], now: float, *, at_once: bool = False) -> None:
         """Accept entries that the owner has delivered together, in order. Owners deliver confirmed entries only.
 
         Args:
             entries: at least one.
             now: the loop's time.
+            at_once: whether to dispatch them without an interval, so that a splice can take over.
         """
         if self._splice is not None:
             self._splice.end()
         first, last = entries[0], entries[-1]
         self.owner_end.confirm(last.position)
         if last.ledger_id == first.ledger_id and last.entry_id - first.entry_id == len(entries) - 1:
-            self._push_run(entries, now)
+            self._push_run(entries, now, at_once=at_once)
             return
         begin = 0
         for end in range(1, len(entries) + 1):
@@ -261,10 +262,10 @@ class TopicLog:
                 entries[end - 1].ledger_id,
                 entries[end - 1].entry_id + 1,
             ):
-                self._push_run(entries[begin:end], now)
+                self._push_run(entries[begin:end], now, at_once=at_once)
                 begin = end
 
-    def _push_run(self, entries: list[TopicEntry], now: float) -> None:
+    def _push_run(self, entries: list[TopicEntry], now: float, *, at_once: bool) -> None:
         """Accept pushed entries of one ledger without a gap."""
         ledger_id, entry_id = entries[-1].position
         tail = self._tails.get(ledger_id)
@@ -278,7 +279,7 @@ class TopicLog:
             tail.accept(entry_id, together=together)
             if self.chain.lac_advanced(ledger_id, entry_id):
                 kept = self._cache.put_all(entries) if together else [self._cache.put(entries[0])]
-                self._notifier.on_pushed(kept, now, flows=tail.flows(now))
+                self._notifier.on_pushed(kept, now, flows=tail.flows(now), at_once=at_once)
 
     # Entries that bypass the log (broker/tail/tail_splice.py)
 

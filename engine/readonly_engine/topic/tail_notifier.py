@@ -206,25 +206,26 @@ class TailNotifier:
         self._at_once |= at_once
         self._schedule()
 
-    def on_pushed(self, entries: list[TopicEntry], now: float, *, flows: bool) -> None:
+    def on_pushed(self, entries: list[TopicEntry], now: float, *, flows: bool, at_once: bool = False) -> None:
         """Dispatch readable entries at once if they are the next ones and nothing else waits, as mostly; else soon.
 
         Args:
             entries: entries of one ledger, without a gap.
             now: the loop's time.
             flows: whether entries come at a high rate. Then the first ones wait GATHER_S for those right behind them.
+            at_once: whether to ignore the rate and the interval.
         """
         ledger_id, entry_id = last = entries[-1].position
         owner = self._owner_limit
         if (
-            not flows
+            (at_once or not flows)
             and self._listeners
             and self._notified == (ledger_id, entry_id - len(entries))
             and not (self._due or self._fresh or self._closed)
             and self._handle is None
             and self._gathering is None
             and (owner is None or not owner.active or (last <= owner.limit and not self._hold.pending))
-            and now >= self._flush_interval.early
+            and (at_once or now >= self._flush_interval.early)
             and (len(entries) == 1 or summarize(entries)[1] <= TAIL_BATCH_BYTES)
         ):
             try:
@@ -234,12 +235,12 @@ class TailNotifier:
         else:
             self.on_entries(entries)
             self._due = True
-            self._schedule(GATHER_S if flows else 0.0)
+            self._schedule(GATHER_S if flows else 0.0, at_once=at_once)
 
-    def _schedule(self, least: float = 0.0) -> None:
+    def _schedule(self, least: float = 0.0, *, at_once: bool = False) -> None:
         if not self._due or self._closed or self._gathering is not None or (self._hold.pending and not self._at_once):
             return
-        hold = 0.0 if self._at_once else max(self._flush_interval.hold(self._loop.time()), least)
+        hold = 0.0 if self._at_once or at_once else max(self._flush_interval.hold(self._loop.time()), least)
         if self._handle is not None:
             if hold:
                 return

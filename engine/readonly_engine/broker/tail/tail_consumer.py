@@ -411,8 +411,8 @@ class TailConsumer:
             self._note_gaps(pushed)
         self._next = (ledger_id, entry_id + 1)
         self._on_pushed(pushed)  # first, so that the entries wait for no other answer
-        self._log.push(pushed, now)
         compares = self._compares
+        self._log.push(pushed, now, at_once=splice is not None and splice.wanted and not compares)
         if compares:
             self._checks.pushed(now)
             self._check_later()

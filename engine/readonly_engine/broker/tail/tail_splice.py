@@ -88,6 +88,11 @@ class TailSplice:
         assert self._splice is not None
         return Position(self._splice.ledger_id, self._splice.entry_id + 1)
 
+    @property
+    def wanted(self) -> bool:
+        """Whether the next attempt to begin could succeed: entries must then not wait for others behind them."""
+        return not self.skip and make_splice is not None and self._fanout.sole_member() is not None
+
     def begin(self, connection: OwnerConnection, pushing_id: int, last: Position, messages: int, size: float) -> None:
         """Let entries bypass the usual way from now on, if only one consumer waits for them, and nothing else does.
 

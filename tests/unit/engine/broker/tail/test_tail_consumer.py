@@ -131,7 +131,7 @@ class Log:
         assert not self.polls
         self.polls = True
 
-    def push(self, entries, _now):
+    def push(self, entries, _now, *, at_once):
         self.pushed += [entry.position for entry in entries]
         self.limit = entries[-1].position
 

@@ -423,6 +423,27 @@ def test_held_entries_are_bounded_by_a_share_of_the_cache(monkeypatch):
     assert 0 < both(scene)[0] < 18
 
 
+def test_a_high_rate_is_spliced_too():
+    """Entries behind each other would wait for the interval of dispatches, and no splice would ever begin."""
+
+    async def scene(stage):
+        await stage.open()
+        await stage.entries(2)
+        if splice := stage.topic.tail._splice:
+            splice.end()
+        before = stage.spliced
+        stage.topic.log._notifier._flush_interval.notified(asyncio.get_running_loop().time() + 0.3)
+        for _ in range(20):
+            stage.stage.push(stage.topic.frame(None))
+            await asyncio.sleep(0)
+        if splice:
+            splice.end()
+            assert stage.spliced - before > 15
+        await stage.rest()
+
+    both(scene)
+
+
 async def test_the_cursor_at_the_owner_follows_and_an_idle_topic_has_no_timer(monkeypatch):
     monkeypatch.setattr(tail_module, "ACK_S", 0.01)
     stage = Stage(settings=SETTINGS)
