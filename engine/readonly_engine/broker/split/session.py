@@ -268,8 +268,10 @@ class SplitSession(Generic[R, G]):
         if self.state is State.ENDED:
             return None
         times = [now + self.member.pause(now)] if self.state is not State.RESIGNING else []
-        if self._linked or self._stop_by < math.inf:
+        if self._linked:
             times += [self._grant_by, self._stop_by]
+        elif self.state is State.COORDINATING and self._stop_by < math.inf:
+            times.append(self._stop_by)
         if self.coordinator is not None:
             waits = (
                 self.coordinator.next_end(self._name)

@@ -178,6 +178,18 @@ def test_consumers_may_ack_for_a_while_what_ends_the_split(pool):
     assert {name for name, _ in pool.ended} == {"a", "b"}
 
 
+def test_a_coordinator_whose_last_consumer_leaves_meanwhile_waits_for_the_others_leases_only(pool):
+    pool.write(40)
+    pool.advance(0.2)
+    a = pool["a"]
+    a.dispatcher.indivisible = True
+    pool.advance(HANDOVER_S / 2)
+    a.do(a.session.stop(pool.now))
+    pool.run()
+    assert a.session.state is State.RESIGNING
+    assert a.session.next_timer(pool.now + HANDOVER_S) > pool.now + HANDOVER_S
+
+
 @pytest.mark.parametrize("name", ["a", "b"])
 def test_a_chunked_message_ends_the_split(pool, name):
     pool[{"a": "b", "b": "a"}[name]].consumer.permits = 0
