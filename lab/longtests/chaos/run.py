@@ -60,9 +60,7 @@ RELOADED_S: Final = 90.0
 """Time after which the coordinators are loaded again while transactions are open. A stock 4.0.8 coordinator whose request to
 end a transaction failed for good (the owner was closing the topic) has the transaction open until it is loaded again."""
 
-TRACES_S: Final = 180.0
-"""Brokers close their connections to each other 30 to 60 s after the last use, and those to owners as long after these."""
-
+TRACES_S: Final = 100.0
 COMMAND_S: Final = 150.0
 SAMPLE_S: Final = 5.0
 EXPIRATION_MINUTES: Final = 1

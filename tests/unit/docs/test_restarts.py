@@ -20,4 +20,4 @@ def test_the_page_names_each_field_that_restarts_brokers():
     assert {field for field in restarting if not within(field, names)} == set()
     assert {field for field in effects if field not in restarting and within(field, names)} == set()
     others = [name for name in names if not any(within(field, [name]) for field in restarting)]
-    assert others == ["locality"], "the golden file has it not: its default has labels already"
+    assert others == ["locality"], "the golden file has no entry of its labels (test_fields.py)"
