@@ -20,6 +20,7 @@ def subscription_parts(
     """Return the parts of a subscription whose cursor is kept by the owner. `given` are parts that are not the usual ones."""
     keeper = OwnerKeeper(None, parse_topic_name(subscribe.topic), SubscribeInfo.of(subscribe))  # type: ignore[arg-type]
     usual: dict[str, Any] = {
+        "name": subscribe.subscription,
         "settings": DispatchSettings(),
         "rates": (),
         "acked": [],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
-MAX_SHARED: Final = 1024
+MAX_SHARED: Final = 256
 """Bound of the names and of the fields that later consumers share. sys.intern has none: Python 3.12 keeps its texts for ever,
 and readers send a new name each time."""
 

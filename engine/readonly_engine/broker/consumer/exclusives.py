@@ -74,32 +74,38 @@ class ExclusiveConsumers:
     """The exclusive consumers on this broker, by subscription."""
 
     def __init__(self) -> None:
-        self._consumers: dict[tuple[TopicName, str], list[ExclusiveConsumer]] = {}
+        self._first: dict[tuple[TopicName, str], ExclusiveConsumer] = {}
+        self._more: dict[tuple[TopicName, str], list[ExclusiveConsumer]] = {}  # of sticky ranges
 
     def add(self, consumer: ExclusiveConsumer) -> None:
         """Add a consumer after its admission."""
         key = _key(consumer)
-        if key in self._consumers:
-            self._consumers[key].append(consumer)
+        if key in self._first:
+            self._more.setdefault(key, []).append(consumer)
         else:
-            self._consumers[key] = [consumer]  # a list without room for more, as most stay
+            self._first[key] = consumer
 
     def remove(self, consumer: ExclusiveConsumer) -> None:
         """Remove a closed consumer; ignore one that was not added."""
         key = _key(consumer)
-        left = [one for one in self._consumers.get(key, ()) if one is not consumer]
+        left = [one for one in self._of(key) if one is not consumer]
+        self._first.pop(key, None)
+        self._more.pop(key, None)
         if left:
-            self._consumers[key] = left
-        else:
-            self._consumers.pop(key, None)
+            self._first[key] = left[0]
+        if left[1:]:
+            self._more[key] = left[1:]
 
     def others(self, consumer: ExclusiveConsumer) -> list[ExclusiveConsumer]:
         """Return the consumers of other clients that keep a consumer out."""
         return [
             one
-            for one in self._consumers.get(_key(consumer), ())
+            for one in self._of(_key(consumer))
             if one.connection is not consumer.connection and excludes(one.subscribe_command, consumer.subscribe_command)
         ]
+
+    def _of(self, key: tuple[TopicName, str]) -> list[ExclusiveConsumer]:
+        return [self._first[key], *self._more.get(key, ())] if key in self._first else []
 
 
 async def subscribe_at_owner(consumer: ExclusiveConsumer, exclusives: ExclusiveConsumers) -> BaseCommand:

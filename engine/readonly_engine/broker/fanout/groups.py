@@ -249,17 +249,17 @@ class BroadcastGroup(FanoutGroup):
         on_left: called with a member that has left.
     """
 
-    __slots__ = ("_descriptors", "_key")
+    __slots__ = ("_descriptors", "key")
 
     def __init__(self, key: FanoutKey, following: Position, on_left: Callable[[FanoutMember], None]) -> None:
         super().__init__(following, on_left)
-        self._key = key
+        self.key = key
         self._descriptors: list[int] = []
 
     def deliver(self, batch: TailBatch) -> None:
         """Send a batch to all members with enough permits. The others leave, and read for themselves."""
         self._prepare(batch)
-        order, frames = self._order, batch.frames(*self._key)
+        order, frames = self._order, batch.frames(*self.key)
         left = send_many(self._descriptors, frames)
         self._count(batch)
         self.bytes += len(frames)

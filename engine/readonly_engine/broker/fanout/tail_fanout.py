@@ -126,7 +126,7 @@ class TailFanout:
         group = self._broadcast_groups.get(key)
         if group is None:
             group = self._broadcast_groups[key] = BroadcastGroup(key, following, self._broadcast_member_left)
-        member = self._direct_members[writer] = group.join(subscriber, writer, key, permits)
+        member = self._direct_members[writer] = group.join(subscriber, writer, group.key, permits)  # one key for all
         writer.direct_subscribers[subscriber] = None
         return member
 

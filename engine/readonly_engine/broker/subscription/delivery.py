@@ -22,7 +22,6 @@ from readonly_engine.owner.grouped_acks import GroupedAckSender
 from readonly_engine.topic.tail_batch import TailBatch
 from readonly_engine.wire.acks import encode_ids
 from readonly_engine.wire.entry_view import encode_views, summarize
-from readonly_engine.wire.subscribe_info import SubscribeInfo
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,7 +86,7 @@ class DeliveryLoop(Pausable):
         super().__init__()
         view = parts.view
         self.topic = view.topic
-        self.name = SubscribeInfo.of(parts.subscribe).name  # the text that its consumers have
+        self.name = parts.name
         self.counters = parts.counters
         self._log = view
         self._cursor = CursorReplica(view.chain, start_position(parts.subscribe, parts.state))

@@ -32,6 +32,7 @@ class SubscriptionParts:
     Attributes:
         view: the topic, or its compacted view.
         subscribe: the first consumer's SUBSCRIBE.
+        name: name of the subscription, the text that its consumers have.
         settings: settings of the owner's configuration and policies.
         rates: rate limits, of this subscription and shared ones.
         transactions: transactions of the topic.
@@ -48,6 +49,7 @@ class SubscriptionParts:
 
     view: TopicView
     subscribe: CommandSubscribe
+    name: str
     settings: DispatchSettings
     rates: tuple[RateLimit, ...]
     transactions: TopicTransactions

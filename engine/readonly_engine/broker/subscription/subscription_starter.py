@@ -112,6 +112,7 @@ class SubscriptionStarter:
         parts = SubscriptionParts(
             view=view,
             subscribe=subscribe,
+            name=consumer.info.name,
             settings=settings,
             rates=self._rate_limits(),
             transactions=served.transactions,

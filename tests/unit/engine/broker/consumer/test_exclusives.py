@@ -68,4 +68,5 @@ def test_only_other_clients_are_in_the_way_until_they_leave():
     consumers.remove(first)
     assert consumers.others(Consumer(sticky((5, 15)), "c")) == [second]
     consumers.remove(second)
-    assert not consumers._consumers
+    assert not consumers._first
+    assert not consumers._more
