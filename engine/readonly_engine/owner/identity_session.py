@@ -29,7 +29,7 @@ VERIFICATION_S = 2.0
 """An owner sends no answer to new credentials that it accepts. It closes the connection almost at once on others."""
 
 IDLE_TIMEOUT_S = 30.0
-"""Time for which connections without clients stay open, for clients that reconnect."""
+"""Interval of the checks for unused connections. One that is unused at two checks is closed: clients may reconnect meanwhile."""
 
 MAX_CONCURRENT_PROBES = 100
 PROBE_INTERVAL_S = 0.02
@@ -100,6 +100,7 @@ class IdentitySession:
         self._verifying: list[OwnerConnection] = []
         self._verification: asyncio.Task[None] | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
+        self._unused: set[OwnerConnection] = set()
         self._probe_handle: asyncio.Handle | None = None
         self._closed = False
 
@@ -206,15 +207,14 @@ class IdentitySession:
     def _register(self, target: ConnectionTarget, connection: OwnerConnection) -> None:
         self._open[target] = connection
         self._targets[connection] = target
+        if target.peer:
+            self._close_later()
 
     # Clients
 
     def add_client(self, client: IdentityClient) -> None:
         """Add a client whose credentials the owner has accepted."""
         self._clients.add(client)
-        if self._idle_timer is not None:
-            self._idle_timer.cancel()
-            self._idle_timer = None
         if self._refresh is not None:
             self._refresh.ask(client)
             self._challenge(client)
@@ -233,13 +233,20 @@ class IdentitySession:
 
     @ends("_fail_unexpectedly")
     def _close_unused(self) -> None:
+        """Close what this check and the last one found unused: without clients, each idle connection.
+
+        Idle connections to brokers of the pool are closed in any case: there, they count as clients, which keep that broker's
+        connections to this one open.
+        """
         self._idle_timer = None
-        for connection in list(self._open.values()):
-            if connection.idle:
-                connection.close()
-        if any(not connection.idle for connection in self._open.values()) or self._opening:
+        unused = {one for target, one in self._open.items() if one.idle and (target.peer or not self._clients)}
+        for connection in unused & self._unused:
+            connection.close()
+        self._unused = {connection for connection in unused if not connection.closed}
+        left = [target for target, connection in self._open.items() if not connection.closed]
+        if any(target.peer for target in left) or (not self._clients and (left or self._opening)):
             self._close_later()
-        else:
+        elif not self._clients:
             self._forget(self)
 
     # ConnectionEvents

@@ -116,6 +116,23 @@ async def test_connections_without_clients_are_closed_after_a_while(monkeypatch)
         await until(lambda: TOKEN not in owners._sessions)
 
 
+async def test_an_idle_connection_to_a_broker_of_the_pool_is_closed_although_clients_stay(monkeypatch):
+    monkeypatch.setattr(login, "IDLE_TIMEOUT_S", 0.1)
+    async with playing(Server(b"old"), Server(b"old"), Server(b"old")) as (owners, server, idle, used):
+        client = Client()
+        await owners.authenticate(TOKEN, client)
+        await owners.peer_connection(idle.url, TOKEN)
+        kept = await owners.peer_connection(used.url, TOKEN)
+        number = kept.add_consumer(object())
+        await until(lambda: not idle.open)
+        assert (len(server.open), len(used.open)) == (1, 1)
+        kept.remove_consumer(number)
+        await until(lambda: not used.open)
+        assert len(server.open) == 1
+        await owners.peer_connection(idle.url, TOKEN)
+        await until(lambda: not idle.open)
+
+
 async def test_sessions_without_clients_are_dropped(monkeypatch):
     monkeypatch.setattr(login, "IDLE_TIMEOUT_S", 0.05)
     async with playing(Server(b"old")) as (owners, server):
