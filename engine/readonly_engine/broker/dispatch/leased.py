@@ -50,14 +50,18 @@ class LeasedDispatcher(SharedDispatcher):
     # Leases
 
     def lease(self, first: Position, last: Position, redelivery_count: int = 0) -> None:
-        """Add a run of entries.
+        """Add a run of entries. One that continues the last run joins it: they are read together.
 
         Args:
             first: its first entry.
             last: its last entry, of the same ledger.
             redelivery_count: the redelivery count of each.
         """
-        self._runs.append((first, last))
+        begin, end = self._runs[-1] if self._runs else (NOWHERE, NOWHERE)
+        if end == _before(first):
+            self._runs[-1] = begin, last
+        else:
+            self._runs.append((first, last))
         self.leased_to = last if self.leased_to is None else max(self.leased_to, last)
         if redelivery_count:
             for entry_id in range(first.entry_id, last.entry_id + 1):

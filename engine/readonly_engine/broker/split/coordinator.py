@@ -16,6 +16,7 @@ from readonly_engine.broker.split.leases import (
     MAX_RANGES,
     MAX_WANTED,
     RUN_ENTRIES,
+    TURN_ENTRIES,
     Grant,
     Run,
     ranges_of,
@@ -176,7 +177,7 @@ class Coordinator(MemberLeases[_Member]):
                 member = self._members[name]
                 run = None
                 if member.wanted > 0 and len(member.held) + len(leases[name]) < MAX_RANGES:
-                    run = self._take(min(member.wanted, RUN_ENTRIES))
+                    run = self._take(min(member.wanted, TURN_ENTRIES))
                 if run is None:
                     ready.remove(name)
                     continue
@@ -217,7 +218,8 @@ class Coordinator(MemberLeases[_Member]):
             if first > upper or not self._chain.readable(first):
                 self._forget_free(lower, upper)
                 continue
-            last = self._cursor.unacked_until(first, min(upper, Position(first.ledger_id, first.entry_id + count - 1)))
+            end = Position(first.ledger_id, first.entry_id + min(count, RUN_ENTRIES) - 1)
+            last = self._cursor.unacked_until(first, min(upper, end))
             redeliveries = self._counts.get(first, 0)
             if self._counts:
                 last = self._same_count(first, last, redeliveries)

@@ -22,7 +22,10 @@ RENEW_S: Final = 1.0
 """Longest time between two reports of a member."""
 
 RUN_ENTRIES: Final = 100
-"""Entries of one lease at most (dispatcherMaxReadBatchSize)."""
+"""Entries of a lease at most that were leased before (dispatcherMaxReadBatchSize)."""
+
+TURN_ENTRIES: Final = 500
+"""Entries that one member gets before the next one does: all of some 50 ms at a tail, so that each broker wakes up less often."""
 
 MAX_WANTED: Final = 1_000
 """Entries that a member asks for at most."""

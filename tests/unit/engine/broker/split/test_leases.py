@@ -15,6 +15,7 @@ from readonly_engine.broker.split.leases import (
     MAX_RANGES,
     MAX_WANTED,
     RENEW_S,
+    TURN_ENTRIES,
     Grant,
     Report,
     Run,
@@ -159,6 +160,25 @@ def test_what_one_member_can_take_no_more_goes_to_another_with_its_redelivery_co
     scene.hosts["b"].ack(second)
     scene.round()
     assert scene.cursor.mark_delete == second
+
+
+def test_new_entries_go_to_the_next_member_not_to_all(topic):
+    """Each broker that gets some of them reads and dispatches them, for ten entries as for a hundred."""
+    scene = Scene(topic, a=(MAX_WANTED,), b=(MAX_WANTED,))
+    scene.round()
+    leased = []
+    for new in (60, 40, TURN_ENTRIES, 150):
+        for _ in range(new):
+            topic.write()
+        leased.append({name: sum(run.entries for run in runs) for name, runs in scene.grant().items() if runs})
+    assert leased == [{"a": 60}, {"b": 40}, {"a": TURN_ENTRIES}, {"b": 150}]
+
+
+def test_leases_that_continue_each_other_are_read_at_once(topic):
+    host = Host(topic)
+    for first, last in ((0, 9), (10, 14), (16, 16)):
+        host.dispatcher.lease(Position(1, first), Position(1, last))
+    assert host.dispatcher.next_read(0) == (Position(1, 0), 15)
 
 
 def test_entries_on_their_way_are_not_leased_again_for_the_same_permits(topic):
