@@ -81,6 +81,10 @@ class LeasedDispatcher(SharedDispatcher):
         """Number of entries of the current run that were not dispatched yet."""
         return self._end.entry_id - self._next.entry_id + 1 if self._next <= self._end < NOWHERE else 0
 
+    def left_from(self, position: Position) -> int:
+        """Return the number of entries from a position on to the end of their run, if it is the next new one; otherwise 0."""
+        return self._left if position == self._next else 0
+
     @property
     def ready(self) -> bool:
         """Whether a consumer can get a message now."""

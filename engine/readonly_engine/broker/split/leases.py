@@ -27,7 +27,7 @@ RUN_ENTRIES: Final = 100
 TURN_ENTRIES: Final = 500
 """Entries that one member gets before the next one does: all of some 50 ms at a tail, so that each broker wakes up less often."""
 
-MAX_WANTED: Final = 1_000
+MAX_WANTED: Final = 2_000
 """Entries that a member asks for at most."""
 
 MAX_RANGES: Final = 500

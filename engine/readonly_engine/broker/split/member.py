@@ -6,7 +6,15 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from readonly_engine.broker.split.lease_clock import LeaseClock
-from readonly_engine.broker.split.leases import MAX_RANGES, MAX_WANTED, RENEW_S, Report, ranges_of, runs_of
+from readonly_engine.broker.split.leases import (
+    MAX_RANGES,
+    MAX_WANTED,
+    RENEW_S,
+    TURN_ENTRIES,
+    Report,
+    ranges_of,
+    runs_of,
+)
 from readonly_engine.topic.position import Position, PositionRanges
 
 if TYPE_CHECKING:
@@ -75,8 +83,8 @@ class Member(LeaseClock):
 
     @property
     def hurries(self) -> bool:
-        """Whether the coordinator may have leased about all that the consumers could take at the last report."""
-        return self._wanted < FEW_WANTED
+        """Whether the consumers will have dispatched soon what the coordinator may have leased since the last report."""
+        return self._wanted < FEW_WANTED and self._dispatcher.undelivered < TURN_ENTRIES
 
     def add(self, consumer: ConsumerState) -> None:
         """Ignore it: its permits are reported."""

@@ -200,10 +200,10 @@ class SplitSubscription(Subscription):
 
     # Subscription
 
-    @property
-    def _reads_exactly(self) -> bool:
-        """Whether reads stop at the end of a lease: another broker may read the entries after it."""
-        return isinstance(self._leases, LeasedDispatcher)
+    def _owned_from(self, position: Position) -> int:
+        """Number of entries that one read may have: to the end of a lease. Another broker may read those after it."""
+        leases = self._leases
+        return max(leases.left_from(position), 1) if isinstance(leases, LeasedDispatcher) else 0
 
     @property
     def has_unverified_acks(self) -> bool:

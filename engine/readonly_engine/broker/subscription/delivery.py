@@ -119,10 +119,9 @@ class DeliveryLoop(Pausable):
         """Make the dispatcher, for the copy of the cursor."""
         return make_dispatcher(parts.subscribe, parts.view.chain, self._cursor, parts.settings)
 
-    @property
-    def _reads_exactly(self) -> bool:
-        """Whether reads stop at the last wanted entry. Otherwise backlog reads trigger read-ahead."""
-        return False
+    def _owned_from(self, position: Position) -> int:  # noqa: ARG002
+        """Number of entries that one read may have, where other brokers read others; 0 for read-ahead of a backlog."""
+        return 0
 
     @property
     def cursor(self) -> CursorReplica:
@@ -379,7 +378,8 @@ class DeliveryLoop(Pausable):
 
     async def _read(self, position: Position, count: int) -> None:
         subject = f"topic={self.topic} subscription={self.name}"
-        exact = self._reads_exactly
+        owned = self._owned_from(position)
+        count, exact = max(count, owned), owned > 0
         while reason := await read_with_retry(self._log, position, count, subject, self._read_failed, exact=exact):
             if self._keeper.at_owner:
                 self._unreadable(position, reason)
