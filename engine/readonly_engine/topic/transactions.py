@@ -181,6 +181,10 @@ class TopicTransactions:
         """Call `waiting` once, when the search or the owner has moved a limit."""
         self._waiting[waiting] = None
 
+    def awaited_by(self, waiting: Callable[[], None]) -> bool:
+        """Return whether `waiting` will be called."""
+        return waiting in self._waiting
+
     def forget(self, waiting: Callable[[], None]) -> None:
         """Do not call `waiting` any more."""
         self._waiting.pop(waiting, None)

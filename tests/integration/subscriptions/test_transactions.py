@@ -1,12 +1,14 @@
 """Transactions through the pool, with the stock Java client: what it reads is what it reads at the owner."""
 
+import json
 import uuid
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
+from typing import Any
 
 import pytest
 
-from devstack.pool import Pool
+from devstack.pool import BrokerProcess, Pool
 from devstack.pulsar.cluster import PulsarCluster
 from tests.support.pulsar.java_client import JavaClient
 from tests.support.waiting import wait_until
@@ -87,6 +89,43 @@ def test_what_a_transaction_has_acked_is_not_delivered_while_it_is_open_and_agai
         assert client.values("c", len(after_abort)) == after_abort, name
         assert client.do("receive", "c", QUIET_MS) == "none", name
         client.do("close", "c")
+
+
+def split_of(broker: BrokerProcess, topic: str) -> dict[str, Any]:
+    found: dict[str, Any] = broker.stats()["topics"][topic]["subscriptions"]["s"]["split"]
+    return found
+
+
+def test_brokers_that_split_a_subscription_deliver_at_the_commit(txn_stack, tmp_path, owner, topic) -> None:
+    """The messages of a transaction are leased to one broker, and the marker to the next."""
+    bindings = tmp_path / "bindings.json"
+    binding = {"name": "team/split", "topics": [topic], "dispatch": "Split"}
+    bindings.write_text(json.dumps({"revision": "1", "bindings": [binding]}))
+    with ExitStack() as stack:
+        pool = stack.enter_context(
+            closing(Pool(txn_stack.endpoints, tmp_path, uuid.uuid4().hex, ["--bindings", str(bindings)]))
+        )
+        pool.start(2)
+        readers = [stack.enter_context(JavaClient(txn_stack, broker.url)) for broker in pool.brokers]
+        for reader in readers:
+            reader.do("subscribe", "c", topic, "s", "Shared", "Earliest")
+
+        def members() -> list[str]:
+            return [one for broker in pool.brokers for one in split_of(broker, topic).get("members", [])]
+
+        def received(milliseconds: int) -> list[str]:
+            return [reader.do("receive", "c", milliseconds).split()[-1] for reader in readers]
+
+        wait_until(members)
+        for number in range(2):
+            owner.do("begin", "a", 300)
+            owner.do("send", topic, "a", number)
+            assert received(200) == ["none", "none"]
+            owner.do("commit", "a")
+            wait_until(lambda: str(number) in received(100), 10)  # noqa: B023
+            owner.do("send", topic, "-", "plain")  # the next transaction is another broker's
+            wait_until(lambda: "plain" in received(100), 10)
+        assert [broker.dispatched(topic) for broker in pool.brokers] == [2, 2]
 
 
 @pytest.fixture(scope="module")

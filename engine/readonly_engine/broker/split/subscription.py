@@ -57,7 +57,7 @@ class SplitSubscription(Subscription):
 
     split: ClassVar[bool] = True
 
-    __slots__ = ("_connect", "_leases", "_max_unacked", "_reported", "runner")
+    __slots__ = ("_connect", "_follows_end", "_leases", "_max_unacked", "_reported", "runner")
 
     def __init__(
         self,
@@ -69,6 +69,7 @@ class SplitSubscription(Subscription):
         super().__init__(parts, on_unreadable)
         self._max_unacked = parts.settings.limits.subscription
         self._connect = connect
+        self._follows_end = False
         self._reported = ReportedAcks()
         self.runner = run(self)
 
@@ -96,7 +97,7 @@ class SplitSubscription(Subscription):
         """Make the coordinator with an epoch."""
         if isinstance(self._leases, LeasedKeyDispatcher):
             return KeyCoordinator(epoch)
-        self._log.listen(self.on_tail, latency_tolerant=True, follow=Follow.END)
+        self._follow_end()
         return Coordinator(epoch, self._log.chain, self._cursor, self._max_unacked)
 
     def make_indivisible(self) -> None:
@@ -143,6 +144,8 @@ class SplitSubscription(Subscription):
             if last is not None and not self._log.chain.readable(last):
                 self._log.confirm(last, counted=False)
         super().read_more()
+        if self._transactions.awaited_by(self.read_more):
+            self._follow_end()  # the marker may be leased to another broker
 
     async def read_owner_cursor(self) -> None:
         """Apply the owner's cursor to the copy; tries until the owner answers."""
@@ -228,6 +231,12 @@ class SplitSubscription(Subscription):
         """Listen to the topic. Of a Shared one only the coordinator follows the tail, and it does not need all entries."""
         keys = isinstance(self._leases, LeasedKeyDispatcher)
         self._log.listen(self.on_tail, latency_tolerant=True, follow=Follow.ENTRIES if keys else Follow.LEDGERS)
+
+    def _follow_end(self) -> None:
+        """Follow the end of the topic from now on; Key_Shared follows its entries anyway."""
+        if not self._follows_end and isinstance(self._leases, LeasedDispatcher):
+            self._follows_end = True
+            self._log.listen(self.on_tail, latency_tolerant=True, follow=Follow.END)
 
     def close(self) -> None:
         """Stop delivery, and give the leases back."""
