@@ -1,4 +1,7 @@
-"""Split subscriptions: CPU of each broker for one subscription with acks, by one broker (Single), and by 1, 2 and 4 (Split)."""
+"""Split subscriptions: CPU of each broker for one subscription with acks, by one broker (Single), and by 1, 2 and 4 (Split).
+
+At a tail, each side gets the same rate. A backlog shows the limit: each side delivers it as fast as it can.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +32,23 @@ SIDES: Final = (("owner", 0), ("Single", 1), ("Split", 1), ("Split", 2), ("Split
 
 @dataclass(frozen=True, slots=True)
 class SplitWorkload:
-    """A subscription. Messages have no key, so each has a place of its own on the ring of Key_Shared."""
+    """A subscription. Messages have no key, so each has a place of its own on the ring of Key_Shared.
+
+    Attributes:
+        kind: type of the subscription.
+        rate: messages per second; 0 for a backlog.
+        batched: whether they are published in batches.
+        backlog: messages of the backlog.
+    """
 
     kind: str
-    rate: float
+    rate: float = 0.0
     batched: bool = False
+    backlog: int = 0
 
     def __str__(self) -> str:
-        return f"{self.kind}, {self.rate:,g}/s of 1 KB{', batched' if self.batched else ''}"
+        what = f"backlog of {self.backlog:,}" if self.backlog else f"{self.rate:,g}/s"
+        return f"{self.kind}, {what} of 1 KB{', batched' if self.batched else ''}"
 
 
 WORKS: Final = (
@@ -44,7 +56,13 @@ WORKS: Final = (
     SplitWorkload("Shared", 5_000, batched=True),
     SplitWorkload("Key_Shared", 2_000),
     SplitWorkload("Key_Shared", 5_000, batched=True),
+    SplitWorkload("Shared", backlog=200_000),
+    SplitWorkload("Key_Shared", backlog=200_000),
 )
+DRAINED: Final = 0.98
+"""Part of a backlog at which its measurement ends: the last few messages wait for permits of single consumers."""
+
+WRITE_S: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +72,10 @@ class Measured:
     Attributes:
         dispatch: `owner`, `Single` or `Split`.
         brokers_us: CPU of each read-only broker, in µs per delivered message.
-        owner_us: all CPU of the owner, with that of publishing, in µs per published message.
+        owner_us: all CPU of the owner, in µs: with that of publishing, per published message, or of a backlog, per delivered one.
         delivered: messages delivered.
         published: messages published.
+        seconds: elapsed time.
         shares: messages of each broker, as parts of all.
     """
 
@@ -65,6 +84,7 @@ class Measured:
     owner_us: float
     delivered: int
     published: int
+    seconds: float
     shares: tuple[float, ...]
 
     @property
@@ -88,6 +108,7 @@ def run(cluster: BenchCluster, plan: Plan) -> Report:
                 (
                     str(work),
                     label,
+                    Sample(tuple(one.delivered / one.seconds for one in measured)).text(",.0f"),
                     total.text(".1f") if brokers else "",
                     ratio(total.values, single).text() if brokers else "",
                     most.text(".1f") if brokers else "",
@@ -110,6 +131,7 @@ def run(cluster: BenchCluster, plan: Plan) -> Report:
     columns = (
         "subscription",
         "brokers",
+        "messages/s",
         "all brokers, µs per message",
         "ratio to Single",
         "most loaded broker, µs",
@@ -122,7 +144,10 @@ def _rounds(cluster: BenchCluster, plan: Plan, work: SplitWorkload) -> dict[tupl
     """Measure all sides in turns."""
     found: dict[tuple[str, int], list[Measured]] = {side: [] for side in SIDES}
     topic = cluster.topic("split")
-    with LoadClient("produce", broker=cluster.owner, topic=topic, rate=work.rate, batched=work.batched) as publisher:
+    amount = {"count": work.backlog} if work.backlog else {"rate": work.rate}
+    with LoadClient("produce", broker=cluster.owner, topic=topic, batched=work.batched, **amount) as publisher:
+        if work.backlog:
+            publisher.until_done(WRITE_S)
         for number in range(-1, plan.rounds):
             for side in plan.turns(number, SIDES):
                 measured = _side(cluster, plan, work, topic, publisher, *side)
@@ -153,6 +178,7 @@ def _side(
             pool = stack.enter_context(cluster.pool(brokers, topic, options=["--bindings", str(bindings)]))
             engines = pool.brokers
         addresses = [one.address for one in engines] or [cluster.owner]
+        meter = Meter({"owner": [cluster.pid("broker-0")]} | {one.url: [one.process.pid] for one in engines})
         readers = [
             stack.enter_context(
                 LoadClient(
@@ -165,20 +191,28 @@ def _side(
                     type=work.kind,
                     durable=True,
                     ack=True,
+                    earliest=bool(work.backlog),
                 )
             )
             for address in addresses
         ]
-        for reader in readers:
-            reader.until_messages(1, FIRST_S)
-        time.sleep(2 * SETTLE_S)
-        meter = Meter({"owner": [cluster.pid("broker-0")]} | {one.url: [one.process.pid] for one in engines})
+        if not work.backlog:
+            for reader in readers:
+                reader.until_messages(1, FIRST_S)
+            time.sleep(2 * SETTLE_S)
+            meter = Meter({"owner": [cluster.pid("broker-0")]} | {one.url: [one.process.pid] for one in engines})
+        begin = time.monotonic()
         published, before = publisher.counted().messages, [one.dispatched(topic) for one in engines]
-        delivered = sum(one.counted().messages for one in readers)
-        time.sleep(plan.seconds)
-        cpu = meter.used()
-        delivered = sum(one.counted().messages for one in readers) - delivered
-        published = publisher.counted().messages - published
+        delivered = 0 if work.backlog else _count(readers)
+        if work.backlog:
+            before = [0] * len(engines)
+            while _count(readers) < DRAINED * work.backlog and time.monotonic() < begin + FIRST_S:
+                time.sleep(0.05)
+        else:
+            time.sleep(plan.seconds)
+        cpu, seconds = meter.used(), time.monotonic() - begin
+        delivered = _count(readers) - delivered
+        published = delivered if work.backlog else publisher.counted().messages - published
         by_each = [one.dispatched(topic) - old for one, old in zip(engines, before, strict=True)]
     cluster.admin.delete_subscription(topic, name, force=True)
     return Measured(
@@ -187,5 +221,10 @@ def _side(
         cpu["owner"] / published * 1e6,
         delivered,
         published,
+        seconds,
         tuple(one / max(1, sum(by_each)) for one in by_each),
     )
+
+
+def _count(readers: list[LoadClient]) -> int:
+    return sum(one.counted().messages for one in readers)
