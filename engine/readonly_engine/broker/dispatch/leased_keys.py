@@ -223,14 +223,13 @@ class LeasedKeyDispatcher(KeySharedDispatcher):
         return deliveries
 
     def _dispatch_new(self, entry: TopicEntry, now: int, deliveries: list[Delivery]) -> bool:
-        slot, position = self._selector.slot(entry.sticky_hash), entry.position
-        if not self._serves(slot):
-            return True
-        if position in self._waiting:
-            self._dispatch_waiting(entry, now, deliveries)
-            return True
-        if position < self._read_before and (not self._gained[slot >> 3] >> (slot & 7) & 1 or position in self._slots):
-            return True
+        if (position := entry.position) < self._read_before:
+            if position in self._waiting:
+                self._dispatch_waiting(entry, now, deliveries)
+                return True
+            slot = self._selector.slot(entry.sticky_hash)
+            if not self._gained[slot >> 3] >> (slot & 7) & 1 or position in self._slots:
+                return True
         return super()._dispatch_new(entry, now, deliveries)
 
     def _replay(self, position: Position, slot: int = 0) -> None:
