@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 SUBSCRIPTION_PREFIX: Final = "pulsar-readonly-tail-"
 """Begin of the names of read-only brokers' subscriptions at owners."""
 
-RETURN_SHARE: Final = 0.5
+RETURN_SHARE: Final = 0.8
 """The owner pushes again below this share of the budget's rate: a rate at the limit does not change the source all the time."""
 
 RETURN_S: Final = (5.0, 80.0)

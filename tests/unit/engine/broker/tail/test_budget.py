@@ -59,8 +59,8 @@ def test_the_time_at_bookies_doubles_while_the_source_changes_often():
     assert schedule.exhausted(now + STEADY_S) == RETURN_S[0]
 
 
-@pytest.mark.parametrize(("messages", "expected"), [(0, True), (499, True), (500, False), (10_000, False)])
-def test_the_owner_pushes_again_below_half_the_rate(messages, expected):
+@pytest.mark.parametrize(("messages", "expected"), [(0, True), (799, True), (800, False), (10_000, False)])
+def test_the_owner_pushes_again_below_four_fifths_of_the_rate(messages, expected):
     schedule = SourceSchedule(RATE)
     schedule.exhausted(100.0)
     assert schedule.may_push(messages, 110.0) is expected
