@@ -62,8 +62,8 @@ class Broker:
         self.dispatcher.remove(consumer)
         self.session.member.remove(consumer)
 
-    def demand(self):
-        return max(self.consumer.permits, 0), self.consumer.unacked
+    def demand(self, undelivered):
+        return 0, max(self.consumer.permits - undelivered, 0), self.consumer.unacked
 
     def read_owner(self):
         self.cursor.load_acked_ranges((Position(p.ledger_id, p.entry_id - 1), p) for p in self.pool.acked)

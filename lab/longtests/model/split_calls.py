@@ -62,9 +62,9 @@ class Demand:
     def __init__(self, consumer: ConsumerState) -> None:
         self.consumer = consumer
 
-    def __call__(self) -> tuple[int, int]:
-        """Return both numbers."""
-        return max(self.consumer.permits, 0), self.consumer.unacked
+    def __call__(self, undelivered: int) -> tuple[int, int, int]:
+        """Return its priority level and both numbers, beside the entries that wait for it."""
+        return 0, max(self.consumer.permits - undelivered, 0), self.consumer.unacked
 
 
 class SplitHost:

@@ -108,6 +108,14 @@ class DelayedDeliveryTracker:
             self.heap = [entry for entry in self.heap if wanted(entry)]
             heapq.heapify(self.heap)
 
+    def take_after(self, deliver_at: int, limit: int) -> list[DelayedEntry]:
+        """Remove entries that are due after a time; return them, `limit` at most."""
+        taken = [entry for entry in self.heap if entry.deliver_at > deliver_at][:limit]
+        if taken:
+            gone = set(taken)
+            self.keep(lambda entry: entry not in gone)
+        return taken
+
     def clear(self) -> None:
         """Remove all entries."""
         self.heap.clear()

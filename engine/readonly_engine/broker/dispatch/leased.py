@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from readonly_engine.broker.dispatch.consumer_state import Delivery
     from readonly_engine.broker.dispatch.cursor import CursorReplica
+    from readonly_engine.broker.dispatch.delayed import DelayedEntry
     from readonly_engine.topic.chain import LedgerChain
     from readonly_engine.topic.entries import TopicEntry
 
@@ -103,6 +104,10 @@ class LeasedDispatcher(SharedDispatcher):
         for position in counts:
             del self._redeliveries[position]
         return taken, counts
+
+    def take_delayed(self, deliver_at: int, limit: int) -> list[DelayedEntry]:
+        """Give up delayed entries that are due after a time, in ms since the epoch; return them, `limit` at most."""
+        return self._delayed.take_after(deliver_at, limit)
 
     def rewind(self) -> None:
         """Forget all leases."""

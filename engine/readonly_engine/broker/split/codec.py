@@ -10,12 +10,21 @@ import base64
 import binascii
 from typing import Final
 
-from readonly_engine.broker.split.leases import MAX_ENTRIES, MAX_RANGES, RUN_ENTRIES, Grant, Report, Run
+from readonly_engine.broker.split.leases import (
+    MAX_DEFERRED,
+    MAX_ENTRIES,
+    MAX_RANGES,
+    RUN_ENTRIES,
+    Deferred,
+    Grant,
+    Report,
+    Run,
+)
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.errors import MalformedFrameError
 from readonly_engine.wire.varint import decode_varint, encode_varint
 
-VERSION: Final = 1
+VERSION: Final = 2
 """First number of each. Brokers of another version do not understand it, and refuse."""
 
 _MAX: Final = (1 << 63) - 1
@@ -28,6 +37,7 @@ def encode_report(report: Report) -> str:
         VERSION,
         report.epoch,
         report.number,
+        report.priority,
         report.wanted,
         report.unacked,
         report.received,
@@ -38,6 +48,8 @@ def encode_report(report: Report) -> str:
         [
             *map(encode_varint, numbers),
             *(_encode_runs(runs) for runs in (report.acked, report.returned, report.held or ())),
+            encode_varint(len(report.deferred)),
+            *(encode_varint(number) for one in report.deferred for number in one),
         ]
     )
     return base64.b64encode(encoded).decode()
@@ -53,11 +65,22 @@ def decode_report(text: str) -> Report:
         numbers = Numbers(base64.b64decode(text, validate=True))
     except (binascii.Error, ValueError) as error:
         raise MalformedFrameError("a report of a member is no base64") from error
-    epoch, number, wanted, unacked, received, held, indivisible = (numbers.next() for _ in range(7))
-    lists = [numbers.runs() for _ in range(3)]
+    epoch, number, priority, wanted, unacked, received, held, indivisible = (numbers.next() for _ in range(8))
+    acked, returned, all_held = (numbers.runs() for _ in range(3))
+    deferred = numbers.deferred()
     numbers.end()
     return Report(
-        epoch, number, wanted, unacked, received, lists[0], lists[1], lists[2] if held else None, bool(indivisible)
+        epoch,
+        number,
+        priority,
+        wanted,
+        unacked,
+        received,
+        acked,
+        returned,
+        deferred,
+        all_held if held else None,
+        bool(indivisible),
     )
 
 
@@ -123,6 +146,13 @@ class Numbers:
         if count > MAX_RANGES:
             raise MalformedFrameError(f"{count} runs of leases, at most {MAX_RANGES} are allowed")
         return tuple(self._run() for _ in range(count))
+
+    def deferred(self) -> tuple[Deferred, ...]:
+        """Return the next delayed entries."""
+        count = self.next()
+        if count > MAX_DEFERRED:
+            raise MalformedFrameError(f"{count} delayed entries in a report, at most {MAX_DEFERRED} are allowed")
+        return tuple(Deferred(self.next(), self.next(), self.next()) for _ in range(count))
 
     def _run(self) -> Run:
         ledger_id, first, more, count = (self.next() for _ in range(4))

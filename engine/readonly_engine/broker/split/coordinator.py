@@ -11,8 +11,10 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from readonly_engine.broker.dispatch.delayed import DelayedDeliveryTracker
 from readonly_engine.broker.split.leases import (
     LEASE_S,
+    MAX_HELD_RANGES,
     MAX_RANGES,
     MAX_WANTED,
     RUN_ENTRIES,
@@ -27,7 +29,7 @@ from readonly_engine.topic.position import Position, PositionRanges
 
 if TYPE_CHECKING:
     from readonly_engine.broker.dispatch.cursor import CursorReplica
-    from readonly_engine.broker.split.leases import Report
+    from readonly_engine.broker.split.leases import Deferred, Report
     from readonly_engine.topic.chain import LedgerChain
 
 
@@ -37,12 +39,14 @@ class _Member(MemberState):
 
     Attributes:
         held: its leased entries.
-        wanted: number of entries that it can take.
+        priority: priority level of its consumers that can take entries.
+        wanted: number of entries that they can take.
         unacked: its number of delivered unacked messages, with the entries that were leased since it counted.
         granted: number of entries that were leased to it on this connection.
     """
 
     held: PositionRanges = field(default_factory=PositionRanges)
+    priority: int = 0
     wanted: int = 0
     unacked: int = 0
     granted: int = 0
@@ -70,6 +74,7 @@ class Coordinator(MemberLeases[_Member]):
         self._next = cursor.first_unacked()
         self._free = PositionRanges()
         self._counts: dict[Position, int] = {}
+        self._delayed = DelayedDeliveryTracker()
         self._unknown = PositionRanges()
         self._refreshing = PositionRanges()
 
@@ -117,11 +122,28 @@ class Coordinator(MemberLeases[_Member]):
                 for entry_id in range(run.first, run.last + 1):
                     if (position := Position(run.ledger_id, entry_id)) in given_back:
                         self._counts[position] = run.redelivery_count
+        self._defer(member, report.deferred, now)
         under_way = max(member.granted - report.received, 0)
+        member.priority = report.priority
         member.wanted = min(report.wanted, MAX_WANTED) - under_way
         member.unacked = report.unacked + under_way
         self._renew(member, report.number, now)
         return True
+
+    def _defer(self, member: _Member, deferred: tuple[Deferred, ...], now: float) -> None:
+        """Keep delayed entries that a member gives back."""
+        if not deferred:
+            return
+        now_ms = int(now * 1000)
+        for ledger_id, entry_id, due_ms in deferred:
+            if (position := Position(ledger_id, entry_id)) in member.held:
+                self._delayed.add(position, now_ms + due_ms)
+        self._delayed.mark_unordered()  # only members know of entries without delay between them
+        gone = PositionRanges()
+        gone.add_ranges(
+            (Position(one.ledger_id, one.entry_id - 1), Position(one.ledger_id, one.entry_id)) for one in deferred
+        )
+        member.held = member.held.without(gone)
 
     def disconnect(self, name: str) -> None:
         """Handle the end of a member's connection: its entries come back at the end of its lease, unless it returns."""
@@ -158,6 +180,20 @@ class Coordinator(MemberLeases[_Member]):
         self._free.add_ranges(self._refreshing)
         self._refreshing = PositionRanges()
 
+    # Time
+
+    def next_timer(self, own: str = "") -> float | None:
+        """Return the time of the next `on_timer`: a lease of another member ends, or a delayed entry is due."""
+        due, end = self._delayed.next_timer(), super().next_timer(own)
+        return end if due is None else min(due / 1000, sys.maxsize if end is None else end)
+
+    def on_timer(self, now: float, own: str = "") -> list[str]:
+        """Take back what lost members have, as MemberLeases does, and lease the delayed entries that are due."""
+        due = [position for position, _ in self._delayed.on_timer(int(now * 1000))]
+        if due:
+            self._free.add_ranges((Position(one.ledger_id, one.entry_id - 1), one) for one in due)
+        return super().on_timer(now, own)
+
     # Leases
 
     def grants(self, now: float, valid_until: float) -> dict[str, Grant]:
@@ -169,24 +205,11 @@ class Coordinator(MemberLeases[_Member]):
         """
         if now >= valid_until:
             return {}
-        ready = self._in_turn()
-        leases: dict[str, list[Run]] = {name: [] for name in ready}
+        names = self._in_turn()
+        leases: dict[str, list[Run]] = {name: [] for name in names}
         self._check_limit()
-        while ready and not self._blocked:
-            for name in list(ready):
-                member = self._members[name]
-                run = None
-                if member.wanted > 0 and len(member.held) + len(leases[name]) < MAX_RANGES:
-                    run = self._take(min(member.wanted, TURN_ENTRIES))
-                if run is None:
-                    ready.remove(name)
-                    continue
-                self._served = name
-                leases[name].append(run)
-                member.wanted -= run.entries
-                member.granted += run.entries
-                member.unacked += run.entries
-            self._check_limit()
+        for priority in sorted({self._members[name].priority for name in names}):
+            self._lease([name for name in names if self._members[name].priority == priority], leases)
         grants = {}
         for name, runs in leases.items():
             member = self._members[name]
@@ -198,6 +221,24 @@ class Coordinator(MemberLeases[_Member]):
             grants[name] = Grant(self.epoch, member.answered, valid_s, self._cursor.mark_delete, tuple(runs))
             member.answered = 0
         return grants
+
+    def _lease(self, ready: list[str], leases: dict[str, list[Run]]) -> None:
+        """Lease entries to members of one priority level, in turn, until they can take no more."""
+        while ready and not self._blocked:
+            for name in list(ready):
+                member = self._members[name]
+                run = None
+                if member.wanted > 0 and len(leases[name]) < min(MAX_HELD_RANGES - len(member.held), MAX_RANGES):
+                    run = self._take(min(member.wanted, TURN_ENTRIES))
+                if run is None:
+                    ready.remove(name)
+                    continue
+                self._served = name
+                leases[name].append(run)
+                member.wanted -= run.entries
+                member.granted += run.entries
+                member.unacked += run.entries
+            self._check_limit()
 
     def _in_turn(self) -> list[str]:
         """Return the members for leases, the one after the last served first: few new entries must not all go to one of them."""
@@ -225,6 +266,8 @@ class Coordinator(MemberLeases[_Member]):
                 last = self._same_count(first, last, redeliveries)
             self._forget_free(lower, last)
             return Run(first.ledger_id, first.entry_id, last.entry_id, redeliveries)
+        if self._delayed.full:
+            return None
         first = self._next = self._cursor.next_unacked(self._next)
         found = self._chain.run(first, count)
         if found is None:

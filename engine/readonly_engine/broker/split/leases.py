@@ -31,8 +31,13 @@ MAX_WANTED: Final = 2_000
 """Entries that a member asks for at most."""
 
 MAX_RANGES: Final = 500
-"""Ranges of entries that one member may have. At the limit it gets no more, until some are acked. No list that brokers
-exchange is longer, so that a report stays a small frame."""
+"""Ranges of entries in one list that brokers exchange, so that a report stays a small frame."""
+
+MAX_HELD_RANGES: Final = 5_000
+"""Ranges of entries that one member may have. At the limit it gets no more, until some are acked."""
+
+MAX_DEFERRED: Final = 200
+"""Delayed entries that one report gives back."""
 
 MAX_ENTRIES: Final = MAX_RANGES * RUN_ENTRIES
 """Entries of one range at most: leases that touch are one range."""
@@ -67,28 +72,46 @@ class Run(NamedTuple):
         return self.last - self.first + 1
 
 
+class Deferred(NamedTuple):
+    """A delayed entry that a member gives back: the coordinator leases it again when it is due.
+
+    Attributes:
+        ledger_id: the ledger.
+        entry_id: the entry.
+        due_ms: time from the report until it is due.
+    """
+
+    ledger_id: int
+    entry_id: int
+    due_ms: int
+
+
 class Report(NamedTuple):
     """A member's report.
 
     Attributes:
         epoch: the coordinator's epoch that the member knows; 0 for none.
         number: number of the report, which the answer repeats.
-        wanted: number of entries that its consumers could take now.
+        priority: the priority level of the consumers that could take entries; 0 is served first.
+        wanted: number of entries that they could take now.
         unacked: number of delivered unacked messages of its consumers, and of leased entries that wait for them.
         received: number of entries that were leased to it on this connection: others are on their way.
         acked: leased entries that are acked since the last report.
         returned: leased entries that it gives back, unacked.
+        deferred: delayed entries that it gives back.
         held: all entries that it still has, after a new connection; None otherwise.
         indivisible: whether it has met a message or an ack that only a broker that serves alone can handle.
     """
 
     epoch: int
     number: int
+    priority: int
     wanted: int
     unacked: int
     received: int
     acked: tuple[Run, ...] = ()
     returned: tuple[Run, ...] = ()
+    deferred: tuple[Deferred, ...] = ()
     held: tuple[Run, ...] | None = None
     indivisible: bool = False
 

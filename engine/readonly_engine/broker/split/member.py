@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
+from readonly_engine.broker.dispatch.delayed import MACHINE_CLOCK
 from readonly_engine.broker.split.lease_clock import LeaseClock
 from readonly_engine.broker.split.leases import (
+    MAX_DEFERRED,
     MAX_RANGES,
     MAX_WANTED,
     RENEW_S,
     TURN_ENTRIES,
+    Deferred,
     Report,
     ranges_of,
     runs_of,
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
     from readonly_engine.broker.dispatch.consumer_state import ConsumerState
     from readonly_engine.broker.dispatch.cursor import CursorReplica
+    from readonly_engine.broker.dispatch.delayed import DeliveryClock
     from readonly_engine.broker.dispatch.leased import LeasedDispatcher
     from readonly_engine.broker.split.leases import Grant, Run
 
@@ -37,6 +41,9 @@ ACKS_S: Final = 0.25
 RETURN_S: Final = 1.0
 """Time without permits after which a member gives the undelivered entries of its leases back."""
 
+SOON_MS: Final = 2_000
+"""A member keeps delayed entries that are due within this time. It gives others back: they are as many as producers make them."""
+
 FEW_WANTED: Final = 100
 """Number of entries that a coordinator may lease, below which new permits are reported at once."""
 
@@ -51,7 +58,9 @@ class Member(LeaseClock):
         dispatcher: dispatches the leases.
         cursor: the copy of the cursor on this broker, with the acks of its consumers.
         receipt: makes a receipt for all acks of the consumers until now.
-        demand: returns the number of entries for which the consumers have permits, and the number of their unacked messages.
+        demand: called with the number of entries that wait for permits. It returns a priority level, the number of other entries
+            for which the consumers of that level have permits, and the number of unacked messages of all consumers.
+        clock: the time by which delayed messages are due.
     """
 
     def __init__(
@@ -59,13 +68,15 @@ class Member(LeaseClock):
         dispatcher: LeasedDispatcher,
         cursor: CursorReplica,
         receipt: Callable[[], AckReceipt],
-        demand: Callable[[], tuple[int, int]],
+        demand: Callable[[int], tuple[int, int, int]],
+        clock: DeliveryClock = MACHINE_CLOCK,
     ) -> None:
         super().__init__()
         self._dispatcher = dispatcher
         self._cursor = cursor
         self._make_receipt = receipt
         self._demand = demand
+        self._clock = clock
         self._held = PositionRanges()
         self._acked = PositionRanges()  # those of the receipt
         self._receipt: AckReceipt | None = None
@@ -73,7 +84,7 @@ class Member(LeaseClock):
         self._check_at = -math.inf
         self._waits = False
         self._blocked_since: float | None = None
-        self._wanted = 0
+        self._priority = self._wanted = 0
         self._received = 0
 
     @property
@@ -147,34 +158,38 @@ class Member(LeaseClock):
 
     def report(self, now: float) -> Report | None:
         """Return the next report; None if there is nothing new."""
-        permits, unacked = self._demand()
         since = now - self._reported_at
         undelivered = self._dispatcher.undelivered
-        wanted = max(min(permits - undelivered, MAX_WANTED), 0)
+        priority, wanted, unacked = self._demand(undelivered)
+        wanted = min(wanted, MAX_WANTED)
+        deferred: tuple[Deferred, ...] = ()
         if not self._connecting:
             grown = (wanted > self._wanted and wanted >= 2 * self._wanted) or self._dispatcher.indivisible
+            grown = grown or (wanted > 0 and priority != self._priority)
             least = REPORT_S if grown else ACKS_S
             self._waits = grown and since < least
             if since < least:
                 self._check_at = self._reported_at + least
                 return None
             self._check_at = now + ACKS_S
-            acked, returned = self._take_acked(), self._take_returned(now)
-            if not (acked or returned or grown or since >= RENEW_S):
+            acked, returned, deferred = self._take_acked(), self._take_returned(now), self._take_deferred()
+            if not (acked or returned or deferred or grown or since >= RENEW_S):
                 return None
         else:
             acked, returned = self._take_acked(), ()
-        self._wanted = wanted
+        self._priority, self._wanted = priority, wanted
         self._check_at, self._waits = now + ACKS_S, False
         held = runs_of(self._held) if self._connecting else None
         return Report(
             self.epoch,
             self._next_number(now),
+            priority,
             wanted,
             unacked + undelivered,
             self._received,
             acked,
             returned,
+            deferred,
             held,
             self._dispatcher.indivisible,
         )
@@ -185,11 +200,13 @@ class Member(LeaseClock):
         _, counts = self._dispatcher.take_undelivered()
         unacked = self._held.without(self._acked_here())  # the coordinator reads the owner's cursor for the others
         returned = runs_of(unacked, counts)
-        if len(returned) > MAX_RANGES:
-            returned = runs_of(unacked)[:MAX_RANGES]  # the coordinator takes the others at the end of the lease
+        if (
+            len(returned) > MAX_RANGES
+        ):  # first those with counts: the coordinator takes the others when the member has left
+            returned = tuple(sorted(returned, key=lambda run: not run.redelivery_count)[:MAX_RANGES])
         self._held = PositionRanges()
         self._last += 1
-        return Report(self.epoch, self._last, 0, 0, self._received, acked, returned)
+        return Report(self.epoch, self._last, 0, 0, 0, self._received, acked, returned)
 
     def _acked_here(self) -> PositionRanges:
         """Return the leased entries that are acked in the copy of the cursor."""
@@ -230,17 +247,25 @@ class Member(LeaseClock):
         return self.give_back()
 
     def give_back(self) -> tuple[Run, ...]:
-        """Remove the undelivered entries; return them, with their redelivery counts.
-
-        Those beyond MAX_RANGES ranges come back when the member leaves.
-        """
+        """Remove the undelivered entries, in MAX_RANGES runs at most; return them, with their redelivery counts."""
         undelivered, counts = self._dispatcher.take_undelivered()
-        returned = self._held.common(undelivered)
-        runs = runs_of(returned, counts)
-        if len(runs) > MAX_RANGES:
-            runs = runs_of(returned)[:MAX_RANGES]  # without the counts, like those of a consumer that is gone
-        self._held = self._held.without(ranges_of(runs))
-        return runs
+        runs = runs_of(self._held.common(undelivered), counts)
+        for run in runs[MAX_RANGES:]:
+            self._dispatcher.lease(Position(run.ledger_id, run.first), run.range[1], run.redelivery_count)
+        self._held = self._held.without(ranges_of(runs[:MAX_RANGES]))
+        return runs[:MAX_RANGES]
+
+    def _take_deferred(self) -> tuple[Deferred, ...]:
+        """Remove delayed entries that are not due soon; return them."""
+        now = self._clock.delivery_ms()
+        delayed = self._dispatcher.take_delayed(now + SOON_MS, MAX_DEFERRED)
+        if delayed:
+            gone = PositionRanges()
+            gone.add_ranges(
+                (Position(one.ledger_id, one.entry_id - 1), Position(one.ledger_id, one.entry_id)) for one in delayed
+            )
+            self._held = self._held.without(gone)
+        return tuple(Deferred(one.ledger_id, one.entry_id, one.deliver_at - now) for one in delayed)
 
     # The owner's cursor, which the coordinator reads
 

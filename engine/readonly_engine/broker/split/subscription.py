@@ -91,7 +91,7 @@ class SplitSubscription(Subscription):
         """Make what this broker has, as a member with a name."""
         if isinstance(self._leases, LeasedKeyDispatcher):
             return KeyMember(name, self._leases, self._cursor, self.ack_receipt)
-        return Member(self._leases, self._cursor, self.ack_receipt, self.demand)
+        return Member(self._leases, self._cursor, self.ack_receipt, self.demand, self._clock)
 
     def make_coordinator(self, epoch: int) -> LeaseCoordinator[Any, Any]:
         """Make the coordinator with an epoch."""
@@ -105,19 +105,32 @@ class SplitSubscription(Subscription):
         self._leases.indivisible = True
         self.runner.touch()
 
-    def demand(self) -> tuple[int, int]:
-        """Return the number of entries that the consumers can take, by the size of former ones, and of their unacked messages."""
-        permits = unacked = 0
+    def demand(self, undelivered: int) -> tuple[int, int, int]:
+        """Return what the consumers can take, by the size of former entries.
+
+        Args:
+            undelivered: number of entries that wait for them, which the consumers of the highest priority take first.
+
+        Returns:
+            A priority level, the number of entries that its consumers can take, and the number of unacked messages of all.
+        """
+        permits: dict[int, int] = {}
+        unacked = 0
         for consumer in self._leases.consumers:
             unacked += consumer.unacked
             if consumer.ready:
-                permits += consumer.permits
+                priority = max(consumer.priority, 0)
+                permits[priority] = permits.get(priority, 0) + consumer.permits
         if self._paused or self._moving:
-            return 0, unacked
+            return 0, 0, unacked
         counters = self.counters
-        if counters.messages > counters.entries > 0:
-            permits = -(-permits * counters.entries // counters.messages)
-        return permits, unacked
+        batched = counters.messages > counters.entries > 0
+        for priority, messages in sorted(permits.items()):
+            entries = -(-messages * counters.entries // counters.messages) if batched else messages
+            if entries > undelivered:
+                return priority, entries - undelivered, unacked
+            undelivered -= entries
+        return 0, 0, unacked
 
     def ack_receipt(self) -> AckReceipt:
         """Return a receipt for all acks of the consumers until now, and of those that have left."""

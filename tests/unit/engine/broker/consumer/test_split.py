@@ -22,7 +22,7 @@ from readonly_engine.wire.subscribe_info import SubscribeInfo
 from readonly_engine.wire.well_formed import check_command
 
 TOPIC, NAME = parse_topic_name("orders"), "pulsar://there:6650"
-REPORT = Report(7, 1, 10, 0, 0, (Run(3, 0, 4),))
+REPORT = Report(7, 1, 0, 10, 0, 0, (Run(3, 0, 4),))
 
 
 class Scene:

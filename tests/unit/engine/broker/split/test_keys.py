@@ -393,13 +393,13 @@ LONG_NAME = b"n" * (MAX_NAME_BYTES + 1)
 @pytest.mark.parametrize(
     ("encoded", "error"),
     [
-        (_encoded(1, 1, 1, 0, 0, 0, 0, 9), "bytes after them"),
-        (_encoded(1, 1, 1, 0, 0, 0, 8193), "8193 bytes in leases .* at most 8192"),
-        (_encoded(1, 1, 1, 0, 0, 0, 2, b"x"), "end early"),
-        (_encoded(1, 1, 1, 0, 0, 0, 1, b"\x01"), "slot 0"),
-        (_encoded(1, 1, 1, 0, 1, 0, 0, MAX_LOCAL_CONSUMERS + 1), "101 consumers of a member"),
-        (_encoded(1, 1, 1, 0, 1, 0, 0, 1, 1, len(LONG_NAME), LONG_NAME), "101 bytes"),
-        (_encoded(1, 1, 1, 0, 1, 0, 0, 1, 1, 1, b"\xff"), "no UTF-8"),
+        (_encoded(2, 1, 1, 0, 0, 0, 0, 9), "bytes after them"),
+        (_encoded(2, 1, 1, 0, 0, 0, 8193), "8193 bytes in leases .* at most 8192"),
+        (_encoded(2, 1, 1, 0, 0, 0, 2, b"x"), "end early"),
+        (_encoded(2, 1, 1, 0, 0, 0, 1, b"\x01"), "slot 0"),
+        (_encoded(2, 1, 1, 0, 1, 0, 0, MAX_LOCAL_CONSUMERS + 1), "101 consumers of a member"),
+        (_encoded(2, 1, 1, 0, 1, 0, 0, 1, 1, len(LONG_NAME), LONG_NAME), "101 bytes"),
+        (_encoded(2, 1, 1, 0, 1, 0, 0, 1, 1, 1, b"\xff"), "no UTF-8"),
     ],
 )
 def test_a_malformed_report_is_refused(encoded, error):
@@ -410,10 +410,10 @@ def test_a_malformed_report_is_refused(encoded, error):
 @pytest.mark.parametrize(
     ("encoded", "error"),
     [
-        (_encoded(2), "version 2"),
-        (_encoded(1, 1, 1, 1, 1, 0, MAX_MEMBERS + 1), "101 members"),
-        (_encoded(1, 1, 1, 1, 1, 0, 0, MAX_CONSUMERS + 1), "1001 consumers of a subscription"),
-        (_encoded(1, 1, 1, 1, 1, 0, 0, 1, 0, 1, 0, 1, b"n"), "member 0 of a split subscription, there are 0"),
+        (_encoded(1), "version 1"),
+        (_encoded(2, 1, 1, 1, 1, 0, MAX_MEMBERS + 1), "101 members"),
+        (_encoded(2, 1, 1, 1, 1, 0, 0, MAX_CONSUMERS + 1), "1001 consumers of a subscription"),
+        (_encoded(2, 1, 1, 1, 1, 0, 0, 1, 0, 1, 0, 1, b"n"), "member 0 of a split subscription, there are 0"),
     ],
 )
 def test_a_malformed_grant_is_refused(encoded, error):

@@ -10,17 +10,20 @@ from readonly_engine.broker.split.codec import decode_grant, decode_report, enco
 from readonly_engine.broker.split.coordinator import Coordinator
 from readonly_engine.broker.split.leases import (
     LEASE_S,
+    MAX_DEFERRED,
     MAX_ENTRIES,
+    MAX_HELD_RANGES,
     MAX_MEMBERS,
     MAX_RANGES,
     MAX_WANTED,
     RENEW_S,
     TURN_ENTRIES,
+    Deferred,
     Grant,
     Report,
     Run,
 )
-from readonly_engine.broker.split.member import ACKS_S, RETURN_S, Member
+from readonly_engine.broker.split.member import ACKS_S, REPORT_S, RETURN_S, SOON_MS, Member
 from readonly_engine.broker.split.reported_acks import KEPT_S, ReportedAcks
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.errors import MalformedFrameError
@@ -39,27 +42,33 @@ class Host:
         self.consumers = [ConsumerState(permits=count) for count in permits]
         for consumer in self.consumers:
             self.dispatcher.add(consumer)
-        self.acks = self.answered = 0
+        self.acks = self.answered = self.priority = 0
         self.holds_answers = False  # of the owner, to acks
-        self.member = Member(self.dispatcher, self.cursor, self.receipt, self.demand)
+        self.now_ms = 0
+        self.member = Member(self.dispatcher, self.cursor, self.receipt, self.demand, self)
         self.delivered = []
 
     def receipt(self):
         count = self.acks
         return lambda: count <= self.answered
 
-    def demand(self):
-        return sum(max(one.permits, 0) for one in self.consumers), sum(one.unacked for one in self.consumers)
+    def demand(self, undelivered):
+        permits = sum(max(one.permits, 0) for one in self.consumers)
+        return self.priority, max(permits - undelivered, 0), sum(one.unacked for one in self.consumers)
+
+    def delivery_ms(self):
+        return self.now_ms
 
     def report(self, now):
         return self.member.report(now)
 
-    def dispatch(self, now=0):
+    def dispatch(self):
         """As DeliveryLoop.read_more; return the new deliveries."""
+        now = self.now_ms
         before = len(self.delivered)
         while (read := self.dispatcher.next_read(now)) is not None and self.topic.chain.readable(read[0]):
             found = self.topic.read(*read)
-            plain = not any(entry.marker or entry.chunk for entry in found)
+            plain = not any(entry.marker or entry.chunk or entry.deliver_at for entry in found)
             runs = self.dispatcher.dispatch_uniform(found) if plain else None
             if runs is not None:
                 self.delivered += [(entry.position, one, 0) for one, entries, _ in runs for entry in entries]
@@ -109,7 +118,8 @@ class Scene:
     def round(self, seconds=RENEW_S):
         """Let all report, and give out what can be leased."""
         self.now += seconds
-        for name in self.hosts:
+        for name, host in self.hosts.items():
+            host.now_ms += int(seconds * 1000)
             self.report(name)
         self.coordinator.on_timer(self.now)
         return self.grant()
@@ -362,25 +372,122 @@ def test_the_limit_of_unacked_messages_counts_all_members(topic):
     assert any(scene.round().values())
 
 
-def test_a_member_at_its_limit_of_ranges_gets_no_more(topic):
-    scene = Scene(topic, a=(MAX_WANTED,), b=(MAX_WANTED,))
-    hosts = scene.hosts
-    for _ in range(MAX_RANGES + 25):
-        topic.write()
-        topic.write()
-        for host in hosts.values():
-            host.consumers[0].permits = 1
+def test_a_member_at_its_limit_of_ranges_gets_no_more(topic, monkeypatch):
+    limit = 700
+    assert MAX_RANGES < limit < MAX_HELD_RANGES
+    monkeypatch.setattr("readonly_engine.broker.split.coordinator.MAX_HELD_RANGES", limit)
+    scene = Scene(topic, a=(0,), b=(0,))
+    host = scene.hosts["a"]
+    for _ in range(limit // 100):  # every second message stays unacked
+        for _ in range(200):
+            topic.write()
+        host.consumers[0].permits = 200
         scene.round()
-        for host in hosts.values():
-            host.dispatch()
-    assert {len(scene.coordinator.held_by(name)) for name in "ab"} == {MAX_RANGES}
-    for host in hosts.values():
-        for position in list(host.consumers[0].pending):
-            host.ack(position)
-        host.consumers[0].permits = MAX_WANTED
+        for position, _, _ in host.dispatch():
+            if position.entry_id % 2:
+                host.ack(position)
+        scene.round()
+        scene.round()
+    assert len(scene.coordinator.held_by("a")) == limit
+    topic.write()
+    host.consumers[0].permits = 200
+    assert scene.round()["a"] == ()
+    host.ack(next(iter(host.consumers[0].pending)))
     scene.round()
     scene.round()
-    assert sum(len(host.dispatch()) for host in hosts.values()) == 50
+    assert host.dispatch()
+
+
+def test_undelivered_entries_of_many_ranges_come_back_in_several_reports(topic):
+    scene = Scene(topic, a=(2 * MAX_WANTED,), b=(0,))
+    host, other = scene.hosts["a"], scene.hosts["b"]
+    for _ in range(2 * MAX_WANTED):
+        topic.write()
+    for _ in range(3):
+        scene.round()
+        host.dispatch()
+    for position in list(host.consumers[0].pending)[::2]:
+        host.ack(position)
+    for _ in range(3):
+        scene.round()
+    counted = [one for one in host.consumers[0].pending if one.entry_id % 4 == 1]
+    host.dispatcher.redeliver(host.consumers[0], counted)
+    host.dispatcher.redeliver(host.consumers[0], counted)  # not pending any more: ignored
+    for position in list(host.consumers[0].pending):
+        host.dispatcher._return_pending(host.consumers[0], position)
+    other.consumers[0].permits = 2 * MAX_WANTED
+    for _ in range(12):
+        scene.round(RETURN_S)
+        other.dispatch()
+    delivered = {position: count for position, _, count in other.delivered}
+    assert len(delivered) == len(other.delivered) == MAX_WANTED > MAX_RANGES
+    assert {one for one, count in delivered.items() if count} == set(counted)
+
+
+def test_consumers_of_a_higher_priority_on_any_broker_are_served_first(topic):
+    scene = Scene(topic, a=(4,), b=(10,))
+    high, low = scene.hosts["a"], scene.hosts["b"]
+    low.priority = 1
+    for _ in range(3):
+        topic.write()
+    assert [run.entries for run in scene.round()["a"]] == [3]
+    for _ in range(5):
+        topic.write()
+    assert {name: sum(run.entries for run in runs) for name, runs in scene.round().items()} == {"a": 1, "b": 4}
+    high.dispatch()
+    high.consumers[0].permits = 1
+    topic.write()
+    assert [name for name, runs in scene.round().items() if runs] == ["a"]
+    low.priority, low.consumers[0].permits = 0, 20
+    assert low.report(scene.now + 2 * REPORT_S).priority == 0, "a consumer of another priority is reported at once"
+
+
+def test_delayed_entries_leave_the_member_and_come_when_they_are_due(topic):
+    scene = Scene(topic, a=(MAX_WANTED,), b=(0,))
+    host, other = scene.hosts["a"], scene.hosts["b"]
+    soon, late = 3 * SOON_MS, 60_000
+    for number in range(2 * MAX_DEFERRED + 50):
+        topic.write(deliver_at=late if number % 2 else 0)
+    topic.write(deliver_at=soon)
+    scene.round()
+    for position in [position for position, _, _ in host.dispatch()]:
+        host.ack(position)
+    host.now_ms = soon - SOON_MS
+    scene.now += ACKS_S
+    report = host.report(scene.now)
+    assert len(report.deferred) == MAX_DEFERRED
+    assert report.deferred[0].due_ms == late - host.now_ms
+    due = scene.now + (late - host.now_ms) / 1000
+    assert scene.coordinator.report("a", decode_report(encode_report(report)), scene.now)
+    scene.round(ACKS_S)
+    last = topic.positions[-1]
+    assert scene.coordinator.held_by("a") == (Run(*last, last.entry_id),), "what is due soon stays with the member"
+    host.now_ms = soon
+    assert [position for position, _, _ in host.dispatch()] == [last]
+    host.ack(last)
+    host.consumers[0].permits, other.consumers[0].permits = 0, MAX_WANTED
+    while scene.now < due - 0.1:
+        assert not any(scene.round(min(RENEW_S, due - 0.1 - scene.now)).values())
+    assert scene.coordinator.next_timer("a") == pytest.approx(due)
+    for _ in range(3):
+        scene.round(ACKS_S)
+    other.now_ms = late
+    assert [position for position, _, _ in other.dispatch()] == topic.positions[1:-1:2]
+    assert scene.coordinator.next_timer("a") > scene.now
+
+
+def test_a_coordinator_with_as_many_delayed_entries_as_it_may_have_leases_no_new_ones(topic, monkeypatch):
+    monkeypatch.setattr("readonly_engine.broker.dispatch.delayed.MAX_DELAYED", 3)
+    scene = Scene(topic, a=(3,))
+    for _ in range(5):
+        topic.write(deliver_at=20_000)
+    for _ in range(4):
+        scene.round()
+        scene.hosts["a"].dispatch()
+    assert not scene.coordinator.held_by("a")
+    for _ in range(30):
+        scene.round()
+    assert sum(run.entries for run in scene.coordinator.held_by("a")) == 3
 
 
 def test_there_are_at_most_so_many_members(topic):
@@ -421,13 +528,13 @@ def _numbers(*numbers):
     ("encoded", "error"),
     [
         (b"", "does not end"),
-        (_numbers(2), "version 2"),
-        (_numbers(1, 1, 1, 1, 0, 0), "does not end"),
-        (_numbers(1, 1, 1, 1, 0, 0, 0, 9), "bytes after them"),
-        (_numbers(1, 1 << 63, 1, 1, 0, 0, 0), "the number 9223372036854775808"),
-        (_numbers(1, 1, 1, 1, 0, 0, MAX_RANGES + 1), f"{MAX_RANGES + 1} runs"),
-        (_numbers(1, 1, 1, 1, 0, 0, 1, 1, 0, 50_000, 0), "a run of 50001 leased entries"),
-        (_numbers(1, 1, 1, 1, 0, 0, 1, 1, 0, 100, 1), "a run of 101 leased entries"),
+        (_numbers(1), "version 1"),
+        (_numbers(2, 1, 1, 1, 0, 0), "does not end"),
+        (_numbers(2, 1, 1, 1, 0, 0, 0, 9), "bytes after them"),
+        (_numbers(2, 1 << 63, 1, 1, 0, 0, 0), "the number 9223372036854775808"),
+        (_numbers(2, 1, 1, 1, 0, 0, MAX_RANGES + 1), f"{MAX_RANGES + 1} runs"),
+        (_numbers(2, 1, 1, 1, 0, 0, 1, 1, 0, 50_000, 0), "a run of 50001 leased entries"),
+        (_numbers(2, 1, 1, 1, 0, 0, 1, 1, 0, 100, 1), "a run of 101 leased entries"),
     ],
 )
 def test_a_malformed_grant_is_refused(encoded, error):
@@ -438,7 +545,11 @@ def test_a_malformed_grant_is_refused(encoded, error):
 def test_a_malformed_report_is_refused():
     with pytest.raises(MalformedFrameError, match="base64"):
         decode_report("no, it is not")
+    many = Report(1, 1, 0, 0, 0, 0, deferred=(Deferred(1, 1, 1),) * (MAX_DEFERRED + 1))
+    with pytest.raises(MalformedFrameError, match=f"{MAX_DEFERRED + 1} delayed entries"):
+        decode_report(encode_report(many))
     full = tuple(Run(1 << 40, number << 20, number << 20) for number in range(MAX_RANGES))
-    report = Report(1 << 62, 1 << 30, MAX_WANTED, 1 << 30, 1 << 40, full, full, full, indivisible=True)
+    deferred = (Deferred(1 << 40, 1 << 29, 1 << 45),) * MAX_DEFERRED
+    report = Report(1 << 62, 1 << 30, 9, MAX_WANTED, 1 << 30, 1 << 40, full, full, deferred, full, indivisible=True)
     assert decode_report(encode_report(report)) == report
     assert len(encode_report(report)) < 32 << 10  # a longer ACK is split

@@ -119,8 +119,8 @@ class Host:
     def make_coordinator(self, epoch):
         return Coordinator(epoch, self.topic.chain, self.cursor)
 
-    def demand(self):
-        return max(self.consumer.permits, 0), self.consumer.unacked
+    def demand(self, undelivered):
+        return 0, max(self.consumer.permits - undelivered, 0), self.consumer.unacked
 
     def acked_elsewhere(self, runs):
         self.elsewhere += runs

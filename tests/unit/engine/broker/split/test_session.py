@@ -210,7 +210,9 @@ def test_a_member_begins_again_where_the_broker_with_the_claim_serves_alone(pool
 def test_a_broker_that_grants_nothing_does_not_split(topic):
     """An older one takes the member for a consumer."""
     cursor = CursorReplica(topic.chain, Position(1, -1))
-    session = SplitSession("b", Member(LeasedDispatcher(topic.chain, cursor), cursor, answered, lambda: (10, 0)), None)
+    session = SplitSession(
+        "b", Member(LeasedDispatcher(topic.chain, cursor), cursor, answered, lambda _: (0, 10, 0)), None
+    )
     session.begin()
     session.elsewhere("a")
     assert [action.do for action in session.connected(50.0)] == [Do.REPORT]
