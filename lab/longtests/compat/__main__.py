@@ -17,7 +17,7 @@ from devstack.pulsar.cluster import PulsarCluster
 from longtests.compat import table
 from longtests.compat.cells import Verdict
 from longtests.compat.run import Named, Run
-from longtests.compat.scenarios.catalogue import SCENARIOS
+from longtests.compat.scenarios.catalogue import SCENARIOS, SPLIT_SCENARIOS
 from longtests.compat.stack import SPEC, make_place
 from tests.support.stamp import stamp
 
@@ -53,7 +53,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--logs", type=Path, help="folder of logs (default: a temporary one)")
     parser.add_argument("--resume", action="store_true", help="resume the run whose results are in --logs")
     args = parser.parse_args(argv)
-    names = {scenario.name for scenario in SCENARIOS}
+    offered = SPLIT_SCENARIOS if args.split else SCENARIOS
+    names = {scenario.name for scenario in offered}
     if unknown := sorted(set(args.only) - names):
         parser.error(f"--only {' '.join(unknown)}: no such scenario")
     if args.write and (args.only or args.clients or args.split or args.cursors != "owner"):
@@ -63,7 +64,7 @@ def main(argv: list[str] | None = None) -> int:
     if args.resume and not args.logs:
         parser.error("--resume: give the folder of the results with --logs")
     logging.getLogger().addHandler(logging.NullHandler())
-    scenarios = [scenario for scenario in SCENARIOS if not args.only or scenario.name in args.only]
+    scenarios = [scenario for scenario in offered if not args.only or scenario.name in args.only]
     stack = PulsarCluster(SPEC)
     with tempfile.TemporaryDirectory() as temporary:
         folder = args.logs or Path(temporary)

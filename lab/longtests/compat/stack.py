@@ -78,6 +78,16 @@ class OwnerTarget:
         self.view = OwnerView(admin)
         self._admin = admin
 
+    def url_of(self, broker: int) -> str:
+        """Return the service URL."""
+        del broker
+        return self.url
+
+    def spread(self, topic: str, subscription: str) -> bool:
+        """Return True: one owner dispatches."""
+        del topic, subscription
+        return True
+
     def restart(self, topic: str) -> None:
         """Unload the topic: for a client this is the same as a restart of its server, and other scenarios continue."""
         self._admin.unload(topic)
@@ -121,6 +131,19 @@ class PoolTarget:
     def url(self) -> str:
         """Service URL of the running brokers."""
         return self._pool.url
+
+    def url_of(self, broker: int) -> str:
+        """Return the service URL of a broker."""
+        return self._pool.brokers[broker].url
+
+    def spread(self, topic: str, subscription: str) -> bool:
+        """Return whether every broker dispatches a subscription: one leases it, the others follow."""
+        try:
+            found = [broker.stats()["topics"].get(topic, {"subscriptions": {}}) for broker in self._pool.brokers]
+        except OSError:  # no answer in time
+            return False
+        states = [one["subscriptions"].get(subscription, {}).get("split", {}).get("state") for one in found]
+        return sorted(map(str, states)) == ["coordinating", *["following"] * (len(states) - 1)]
 
     def renew(self) -> None:
         """Start as many brokers as were killed."""

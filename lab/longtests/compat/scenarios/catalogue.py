@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from longtests.compat.scenarios import acks, messages, moves, positions, producers, subscriptions, topics
+from longtests.compat.scenarios import acks, brokers, messages, moves, positions, producers, subscriptions, topics
 
 if TYPE_CHECKING:
     from longtests.compat.registry import Scenario
@@ -25,3 +25,6 @@ _THEMES = (
 )
 
 SCENARIOS: tuple[Scenario, ...] = tuple(scenario for theme in _THEMES for scenario in theme.scenarios)
+
+SPLIT_SCENARIOS: tuple[Scenario, ...] = (*SCENARIOS, *brokers.theme.scenarios)
+"""Those of a pool of which both brokers serve each subscription."""
