@@ -105,6 +105,13 @@ class LeasedDispatcher(SharedDispatcher):
             del self._redeliveries[position]
         return taken, counts
 
+    @property
+    def redelivery_counts(self) -> dict[Position, int]:
+        """The redelivery counts of entries that were not acked."""
+        return {
+            position: count for position, count in self._redeliveries.items() if not self._cursor.is_acked(position)
+        }
+
     def take_delayed(self, deliver_at: int, limit: int) -> list[DelayedEntry]:
         """Give up delayed entries that are due after a time, in ms since the epoch; return them, `limit` at most."""
         return self._delayed.take_after(deliver_at, limit)

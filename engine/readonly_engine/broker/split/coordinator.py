@@ -21,6 +21,7 @@ from readonly_engine.broker.split.leases import (
     TURN_ENTRIES,
     Grant,
     Run,
+    counts_of,
     ranges_of,
     runs_of,
 )
@@ -60,11 +61,19 @@ class Coordinator(MemberLeases[_Member]):
         chain: the topic's ledgers.
         cursor: the cursor, as the owner has it, with the acks of all members.
         max_unacked: limit of delivered unacked messages of the subscription; 0 for none.
+        counts: entries with redelivery counts that this broker knows from an earlier coordinator.
     """
 
     indivisible = False
 
-    def __init__(self, epoch: int, chain: LedgerChain, cursor: CursorReplica, max_unacked: int = 0) -> None:
+    def __init__(
+        self,
+        epoch: int,
+        chain: LedgerChain,
+        cursor: CursorReplica,
+        max_unacked: int = 0,
+        counts: tuple[Run, ...] = (),
+    ) -> None:
         super().__init__(epoch)
         self._chain = chain
         self._cursor = cursor
@@ -73,7 +82,7 @@ class Coordinator(MemberLeases[_Member]):
         self._served = ""
         self._next = cursor.first_unacked()
         self._free = PositionRanges()
-        self._counts: dict[Position, int] = {}
+        self._counts = counts_of(counts)
         self._delayed = DelayedDeliveryTracker()
         self._unknown = PositionRanges()
         self._refreshing = PositionRanges()
@@ -117,11 +126,9 @@ class Coordinator(MemberLeases[_Member]):
         given_back = member.held.common(returned)
         member.held = member.held.without(returned)
         self._free.add_ranges(given_back)
-        for run in report.returned:
-            if run.redelivery_count:
-                for entry_id in range(run.first, run.last + 1):
-                    if (position := Position(run.ledger_id, entry_id)) in given_back:
-                        self._counts[position] = run.redelivery_count
+        for position, count in counts_of(report.returned).items():
+            if position in given_back:
+                self._counts[position] = count
         self._defer(member, report.deferred, now)
         under_way = max(member.granted - report.received, 0)
         member.priority = report.priority
@@ -153,7 +160,9 @@ class Coordinator(MemberLeases[_Member]):
 
     def last_grant(self) -> Grant:
         """Return the grant for all members when this coordinator stops."""
-        return Grant(self.epoch, 0, 0.0, self._cursor.mark_delete)
+        counted = PositionRanges()
+        counted.add_ranges((Position(one.ledger_id, one.entry_id - 1), one) for one in self._counts)
+        return Grant(self.epoch, 0, 0.0, self._cursor.mark_delete, runs_of(counted, self._counts)[:MAX_RANGES])
 
     def _on_left(self, name: str, member: _Member) -> None:  # noqa: ARG002
         self._unknown.add_ranges(member.held)  # what it had and did not give back, it may have acked
@@ -273,8 +282,12 @@ class Coordinator(MemberLeases[_Member]):
         if found is None:
             return None
         last = self._cursor.unacked_until(first, Position(first.ledger_id, found[1]))
+        redeliveries = self._counts.get(first, 0)
+        if self._counts:
+            last = self._same_count(first, last, redeliveries)
+            self._forget_counts(first, last)
         self._next = self._chain.after(last)
-        return Run(first.ledger_id, first.entry_id, last.entry_id)
+        return Run(first.ledger_id, first.entry_id, last.entry_id, redeliveries)
 
     def _same_count(self, first: Position, last: Position, redeliveries: int) -> Position:
         """Return the last of the entries with the same redelivery count as the first."""
@@ -288,8 +301,11 @@ class Coordinator(MemberLeases[_Member]):
         taken.add_range(lower, upper)
         self._free = self._free.without(taken)
         if self._counts:
-            for entry_id in range(lower.entry_id + 1, upper.entry_id + 1):
-                self._counts.pop(Position(upper.ledger_id, entry_id), None)
+            self._forget_counts(Position(upper.ledger_id, lower.entry_id + 1), upper)
+
+    def _forget_counts(self, first: Position, last: Position) -> None:
+        for entry_id in range(first.entry_id, last.entry_id + 1):
+            self._counts.pop(Position(first.ledger_id, entry_id), None)
 
     # Statistics
 

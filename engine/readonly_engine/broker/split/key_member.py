@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from readonly_engine.broker.dispatch.cursor import CursorReplica
     from readonly_engine.broker.dispatch.leased_keys import LeasedKeyDispatcher
     from readonly_engine.broker.split.keys import KeyGrant
+    from readonly_engine.broker.split.leases import Run
     from readonly_engine.broker.split.member import AckReceipt
 
 SLOTS_S: Final = 0.1
@@ -120,6 +121,14 @@ class KeyMember(LeaseClock):
             slots = self._slots & ~self._gained & ~self._reading
             self._dispatcher.assign(LocalSelector(ring, local), slots, len(grant.consumers))
         return True
+
+    def inherit(self, grant: KeyGrant) -> None:
+        """Ignore it: a slot moves without its redelivery counts."""
+
+    @property
+    def redelivery_counts(self) -> tuple[Run, ...]:
+        """Nothing."""
+        return ()
 
     def pause(self, now: float) -> float:
         """Return the seconds until the next `report` may have something to say without an event, or until the lease ends."""

@@ -125,7 +125,7 @@ class Grant(NamedTuple):
         valid_s: seconds for which all leases are valid, from the time of the report on. 0 if the coordinator stops: the member
             must begin again.
         mark_delete: every entry up to here is acked.
-        leases: new leases.
+        leases: new leases. If the coordinator stops, entries with redelivery counts, for the next one.
     """
 
     epoch: int
@@ -138,6 +138,16 @@ class Grant(NamedTuple):
     def brings(self) -> bool:
         """Whether the member has more to dispatch."""
         return bool(self.leases)
+
+
+def counts_of(runs: tuple[Run, ...]) -> dict[Position, int]:
+    """Return the redelivery counts of the entries of runs that have any."""
+    return {
+        Position(run.ledger_id, entry_id): run.redelivery_count
+        for run in runs
+        if run.redelivery_count
+        for entry_id in range(run.first, run.last + 1)
+    }
 
 
 def ranges_of(runs: tuple[Run, ...]) -> PositionRanges:

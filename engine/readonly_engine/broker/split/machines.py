@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from readonly_engine.broker.split.keys import KeyGrant, KeyReport
-from readonly_engine.broker.split.leases import Grant, Report
+from readonly_engine.broker.split.leases import Grant, Report, Run
 
 if TYPE_CHECKING:
     from readonly_engine.broker.dispatch.consumer_state import ConsumerState
@@ -117,6 +117,13 @@ class LeaseMember(Protocol[R_co, G_contra]):
 
     def on_grant(self, grant: G_contra, now: float) -> bool:
         """Apply a grant; return False if it does not count, and the member must begin again."""
+
+    def inherit(self, grant: G_contra) -> None:
+        """Keep the redelivery counts that the last grant of a coordinator has."""
+
+    @property
+    def redelivery_counts(self) -> tuple[Run, ...]:
+        """Entries with redelivery counts, for the next coordinator if it is here."""
 
     def expired(self, now: float) -> bool:
         """Return whether the lease has ended."""

@@ -15,6 +15,7 @@ from readonly_engine.broker.split.leases import (
     TURN_ENTRIES,
     Deferred,
     Report,
+    counts_of,
     ranges_of,
     runs_of,
 )
@@ -86,6 +87,7 @@ class Member(LeaseClock):
         self._blocked_since: float | None = None
         self._priority = self._wanted = 0
         self._received = 0
+        self._inherited: tuple[Run, ...] = ()
 
     @property
     def outstanding(self) -> bool:
@@ -149,6 +151,18 @@ class Member(LeaseClock):
             self._wanted = max(self._wanted - run.entries, 0)
             self._received += run.entries
         return True
+
+    def inherit(self, grant: Grant) -> None:
+        """Keep the redelivery counts that the last grant of a coordinator has."""
+        self._inherited = grant.leases
+
+    @property
+    def redelivery_counts(self) -> tuple[Run, ...]:
+        """Entries with redelivery counts, for the next coordinator if it is here: the first MAX_RANGES runs of those."""
+        counts = counts_of(self._inherited) | self._dispatcher.redelivery_counts
+        counted = PositionRanges()
+        counted.add_ranges((Position(one.ledger_id, one.entry_id - 1), one) for one in counts)
+        return runs_of(counted, counts)[:MAX_RANGES]
 
     def pause(self, now: float) -> float:
         """Return the seconds until the next `report` may have something to say without an event, or until the lease ends."""

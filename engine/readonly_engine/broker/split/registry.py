@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from readonly_engine.broker.pool.claim_store import ClaimStore
     from readonly_engine.broker.pool.claims import ClaimKey
     from readonly_engine.broker.pool.membership import PoolMembership
+    from readonly_engine.broker.split.leases import Run
     from readonly_engine.broker.split.subscription import Connect
     from readonly_engine.broker.subscription.parts import SubscriptionParts
     from readonly_engine.broker.subscription.subscription import Subscription
@@ -32,6 +33,9 @@ log = logging.getLogger(__name__)
 
 MAX_SINGLE: Final = 10_000
 """Bound of such subscriptions; the one that was noted first is forgotten."""
+
+MAX_COUNTED: Final = 1_000
+"""Subscriptions whose redelivery counts are kept for a coordinator here; those that were noted first are forgotten."""
 
 END_WAIT_S: Final = LEASE_S + 7.0
 """Time for an earlier part of this broker in a subscription to end: the leases, and then the last acks."""
@@ -63,6 +67,7 @@ class SplitSubscriptions:
         self._clock = clock
         self._runners: dict[ClaimKey, SplitRunner] = {}
         self._single: OrderedDict[ClaimKey, float] = OrderedDict()
+        self._counts: OrderedDict[ClaimKey, tuple[Run, ...]] = OrderedDict()
 
     # Admission
 
@@ -122,7 +127,8 @@ class SplitSubscriptions:
         """
         if key in self._runners:
             raise _not_now(key, "its leases have not ended")
-        return SplitSubscription(parts, on_unreadable, partial(self._run, key), self._connect)
+        counts = self._counts.pop(key, ())
+        return SplitSubscription(parts, on_unreadable, partial(self._run, key), self._connect, counts)
 
     def _run(self, key: ClaimKey, subscription: SplitSubscription) -> SplitRunner:
         runner = self._runners[key] = SplitRunner(
@@ -133,6 +139,10 @@ class SplitSubscriptions:
     def _ended(self, runner: SplitRunner) -> None:
         if self._runners.get(runner.key) is runner:
             del self._runners[runner.key]
+            if runner.redelivery_counts:
+                self._counts[runner.key] = runner.redelivery_counts
+                if len(self._counts) > MAX_COUNTED:
+                    self._counts.popitem(last=False)
 
     # Members
 

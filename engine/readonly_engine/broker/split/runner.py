@@ -102,6 +102,9 @@ class SplitRunner:
         leaving: consumers whose last acks the owner has not taken yet.
         on_single: called with the key, a time in seconds and a reason when one broker must serve the subscription for this time.
         on_ended: called with this runner at its end.
+
+    Attributes:
+        redelivery_counts: what a runner that had to begin again knew of redelivery counts.
     """
 
     def __init__(
@@ -115,6 +118,7 @@ class SplitRunner:
         on_ended: Callable[[SplitRunner], None],
     ) -> None:
         self.key = key
+        self.redelivery_counts: tuple[Run, ...] = ()
         self._subscription = subscription
         self._claims = claims
         self._leaving = leaving
@@ -356,6 +360,7 @@ class SplitRunner:
             self._on_single(self.key, SINGLE_S if do is Do.SINGLE else RELAY_S, action.why)
         elif do is Do.BEGIN_AGAIN:
             self._log("begins again", action.why)
+            self.redelivery_counts = self._session.member.redelivery_counts
             self._subscription.begin_again(action.why)
 
     async def _acquire(self) -> None:

@@ -121,6 +121,8 @@ class SplitSession(Generic[R, G]):
         """Stop, because the last consumer has left. A coordinator first waits for the leases of the others."""
         if self.state is State.COORDINATING and self.coordinator is not None:
             self.state = State.RESIGNING
+            if (last := self.member.last_report()) is not None:
+                self.coordinator.report(self._name, last, now)
             self.coordinator.leave(self._name)
             stops = self.coordinator.last_grant()
             told = [Action(Do.GRANT, name, grant=stops) for name in self.coordinator.members]
@@ -209,6 +211,7 @@ class SplitSession(Generic[R, G]):
         self._grant_by = math.inf
         if not grant.valid_s and grant.epoch == self.member.epoch:
             self._stop_by = min(self._stop_by, now + HANDOVER_S)
+            self.member.inherit(grant)
             return self._hand_over(now)
         if not self.member.on_grant(grant, now):
             return [Action(Do.DISCONNECT), *self._begin_again("the grant is of another coordinator, or too late")]

@@ -50,6 +50,7 @@ class SplitSubscription(Subscription):
         on_unreadable: as in Subscription.
         run: makes what leases entries for it.
         connect: makes a connection to the coordinator at a broker of the pool, with the credentials of a consumer.
+        counts: entries with redelivery counts that this broker knows from an earlier coordinator.
 
     Attributes:
         runner: leases entries for it, from here or another broker.
@@ -57,7 +58,7 @@ class SplitSubscription(Subscription):
 
     split: ClassVar[bool] = True
 
-    __slots__ = ("_connect", "_follows_end", "_leases", "_max_unacked", "_reported", "runner")
+    __slots__ = ("_connect", "_counts", "_follows_end", "_leases", "_max_unacked", "_reported", "runner")
 
     def __init__(
         self,
@@ -65,11 +66,13 @@ class SplitSubscription(Subscription):
         on_unreadable: Callable[[Subscription, Position, str], None],
         run: Callable[[SplitSubscription], SplitRunner],
         connect: Connect,
+        counts: tuple[Run, ...] = (),
     ) -> None:
         super().__init__(parts, on_unreadable)
         self._max_unacked = parts.settings.limits.subscription
         self._connect = connect
         self._follows_end = False
+        self._counts = counts
         self._reported = ReportedAcks()
         self.runner = run(self)
 
@@ -98,7 +101,7 @@ class SplitSubscription(Subscription):
         if isinstance(self._leases, LeasedKeyDispatcher):
             return KeyCoordinator(epoch)
         self._follow_end()
-        return Coordinator(epoch, self._log.chain, self._cursor, self._max_unacked)
+        return Coordinator(epoch, self._log.chain, self._cursor, self._max_unacked, self._counts)
 
     def make_indivisible(self) -> None:
         """Let one broker serve it: a consumer, a message or an ack can not be split."""

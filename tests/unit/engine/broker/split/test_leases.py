@@ -191,6 +191,35 @@ def test_leases_that_continue_each_other_are_read_at_once(topic):
     assert host.dispatcher.next_read(0) == (Position(1, 0), 15)
 
 
+def test_the_redelivery_counts_of_a_coordinator_that_stops_go_to_the_next_one(topic):
+    scene = Scene(topic, a=(8,), b=(8,))
+    positions = [topic.write() for _ in range(4)]
+    scene.hosts["b"].consumers[0].permits = 0
+    scene.round()
+    host, consumer = scene.hosts["a"], scene.hosts["a"].consumers[0]
+    host.dispatch()
+    for counted in (positions[1:3], positions[2:3]):
+        host.dispatcher.redeliver(consumer, counted)
+        host.dispatch()
+    host.ack(positions[1])
+    host.dispatcher.remove(consumer)
+    assert scene.coordinator.report("a", host.member.last_report(), scene.now)
+    last = decode_grant(encode_grant(scene.coordinator.last_grant()))
+    assert last.leases == (Run(*positions[2], positions[2].entry_id, 2),)
+    member = scene.hosts["b"].member
+    member.inherit(last)
+    cursor = CursorReplica(topic.chain, Position(1, -1))
+    cursor.ack(positions[1])
+    scene.coordinator = Coordinator(EPOCH, topic.chain, cursor, counts=member.redelivery_counts)
+    assert scene.coordinator.join("b", scene.now)
+    del scene.hosts["a"]
+    scene.hosts["b"].consumers[0].permits = 8
+    scene.round()
+    scene.round()
+    delivered = [(position, count) for position, _, count in scene.hosts["b"].dispatch()]
+    assert delivered == [(positions[0], 0), (positions[2], 2), (positions[3], 0)]
+
+
 def test_entries_on_their_way_are_not_leased_again_for_the_same_permits(topic):
     scene = Scene(topic, a=(10,), b=(10,))
     for _ in range(40):

@@ -11,6 +11,7 @@ from readonly_engine.broker.pool.claim_store import ClaimHandle
 from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.broker.split import registry
 from readonly_engine.broker.split.coordinator import Coordinator
+from readonly_engine.broker.split.leases import Run
 from readonly_engine.broker.split.member import Member
 from readonly_engine.broker.split.registry import MAX_SINGLE, SplitSubscriptions
 from readonly_engine.broker.split.runner import SINGLE_S, SplitRunner
@@ -171,6 +172,29 @@ async def test_two_brokers_deliver_each_entry_once(topic):
     assert sorted(a.delivered + b.delivered) == positions
     assert a.delivered
     assert b.delivered
+
+
+async def test_redelivery_counts_survive_a_coordinator_whose_last_consumer_leaves(topic, monkeypatch):
+    a, b = await joined_pool(topic)
+    position = topic.write()
+    await until(lambda: a.runner.touch() or a.delivered or b.delivered)
+    await until(lambda: a.runner.touch() or b.runner.touch() or a.consumer.pending or b.consumer.pending)
+    holder = a if a.consumer.pending else b
+    holder.leases.redeliver(holder.consumer, [position])
+    holder.consumer.permits = 0  # it waits, or stays with its consumer
+    if holder is a:
+        a.leases.remove(a.consumer)
+    a.runner.stop()
+    await until(lambda: b.begun_again)
+    counted = (Run(*position, position.entry_id, 1),)
+    assert b.runner.redelivery_counts == counted
+    monkeypatch.setattr(registry, "SplitSubscription", lambda *arguments: arguments[-1])
+    monkeypatch.setattr(registry, "MAX_COUNTED", 1)
+    brokers = splits()
+    for key in (KEY, KEY._replace(subscription="other")):
+        brokers._runners[key] = runner = SimpleNamespace(key=key, redelivery_counts=counted)
+        brokers._ended(runner)
+    assert [brokers.make(key, None, None) for key in (KEY, key, key)] == [(), counted, ()]
 
 
 async def test_a_coordinator_reads_the_owners_cursor_before_it_leases(topic):
