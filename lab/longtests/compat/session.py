@@ -43,9 +43,6 @@ class Target(Protocol):
     def url(self) -> str:
         """Service URL."""
 
-    def url_of(self, broker: int) -> str:
-        """Service URL of one broker of a pool; of an owner always the same."""
-
     def spread(self, topic: str, subscription: str) -> bool:
         """Return whether every broker of a pool dispatches a subscription; of an owner always True."""
 
@@ -107,10 +104,9 @@ class Session:
             self.admin.create_partitioned_topic(topic, partitions)
         return topic
 
-    def client(self, broker: int | None = None, **options: Any) -> Client:
-        """Return a client of the target, or of one of its brokers, which is closed at the scenario's end."""
-        url = self.target.url if broker is None else self.target.url_of(broker)
-        client = new_client(self.driver, url, **options)
+    def client(self, **options: Any) -> Client:
+        """Return a client of the target, which is closed at the scenario's end."""
+        client = new_client(self.driver, self.target.url, **options)
         self._clients.append(client)
         return client
 

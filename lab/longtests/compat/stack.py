@@ -78,11 +78,6 @@ class OwnerTarget:
         self.view = OwnerView(admin)
         self._admin = admin
 
-    def url_of(self, broker: int) -> str:
-        """Return the service URL."""
-        del broker
-        return self.url
-
     def spread(self, topic: str, subscription: str) -> bool:
         """Return True: one owner dispatches."""
         del topic, subscription
@@ -131,10 +126,6 @@ class PoolTarget:
     def url(self) -> str:
         """Service URL of the running brokers."""
         return self._pool.url
-
-    def url_of(self, broker: int) -> str:
-        """Return the service URL of a broker."""
-        return self._pool.brokers[broker].url
 
     def spread(self, topic: str, subscription: str) -> bool:
         """Return whether every broker dispatches a subscription: one leases it, the others follow."""

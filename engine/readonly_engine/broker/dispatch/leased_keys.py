@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 ALL_SLOTS: Final = (1 << RANGE) - 2
 """Every slot as bits: slot 0 is not used."""
 
+MAX_LEFT_COUNTS: Final = 10_000
+"""Redelivery counts that are kept for the next broker of their slots."""
+
 NO_PART: Final = 255
 """Part of a slot without a consumer."""
 
@@ -148,6 +151,7 @@ class LeasedKeyDispatcher(KeySharedDispatcher):
         self._served = _bitmap(0)
         self._gained = _bitmap(0)  # slots that are read again up to `_read_before`
         self._read_before = self._next
+        self._left_counts: dict[Position, int] = {}
 
     def follow(self, limits: UnackedLimits, *, delayed: bool) -> None:
         """Apply policies that have changed; of the limit of the subscription, the part of this broker's consumers."""
@@ -173,6 +177,7 @@ class LeasedKeyDispatcher(KeySharedDispatcher):
         self._delayed.keep(lambda entry: bool(self._serves(entry.slot)))
         for position in [position for position, slot in self._waiting.items() if not self._serves(slot)]:
             self._remove_waiting(position)
+            self._leave_count(position)
         self._reassign_waiting()
 
     def gain(self, slots: int) -> None:
@@ -181,6 +186,30 @@ class LeasedKeyDispatcher(KeySharedDispatcher):
         self._gained = _bitmap(slots | int.from_bytes(self._gained, "little"))
         self._read_before = max(self._read_before, self._next)
         self._next = self._cursor.first_unacked()
+
+    # Redelivery counts, which move with the slots
+
+    def _leave_count(self, position: Position) -> None:
+        if (count := self._redeliveries.pop(position, 0)) and len(self._left_counts) < MAX_LEFT_COUNTS:
+            self._left_counts[position] = count
+
+    def take_left_counts(self) -> dict[Position, int]:
+        """Remove the redelivery counts of entries that other brokers will dispatch; return them."""
+        counts, self._left_counts = self._left_counts, {}
+        return counts
+
+    @property
+    def redelivery_counts(self) -> dict[Position, int]:
+        """The redelivery counts of entries that were not acked."""
+        return {
+            position: count for position, count in self._redeliveries.items() if not self._cursor.is_acked(position)
+        }
+
+    def set_counts(self, counts: dict[Position, int]) -> None:
+        """Set redelivery counts of entries that another broker has dispatched. `cursor_moved` removes those that are acked."""
+        for position, count in counts.items():
+            if not self._cursor.is_acked(position):
+                self._redeliveries[position] = max(count, self._redeliveries.get(position, 0))
 
     @property
     def busy(self) -> int:
@@ -235,7 +264,7 @@ class LeasedKeyDispatcher(KeySharedDispatcher):
     def _replay(self, position: Position, slot: int = 0) -> None:
         """Read an entry again, unless another broker will, or a consumer has it."""
         if not self._serves(slot):
-            self._redeliveries.pop(position, None)
+            self._leave_count(position)
         elif position not in self._slots:
             super()._replay(position, slot)
 

@@ -47,7 +47,7 @@ def encode_report(report: Report) -> str:
     encoded = b"".join(
         [
             *map(encode_varint, numbers),
-            *(_encode_runs(runs) for runs in (report.acked, report.returned, report.held or ())),
+            *(encode_runs(runs) for runs in (report.acked, report.returned, report.held or ())),
             encode_varint(len(report.deferred)),
             *(encode_varint(number) for one in report.deferred for number in one),
         ]
@@ -95,7 +95,7 @@ def encode_grant(grant: Grant) -> bytes:
         max(ledger_id, -1) + 1,
         max(entry_id, -1) + 1,
     ]
-    return b"".join([*map(encode_varint, numbers), _encode_runs(grant.leases)])
+    return b"".join([*map(encode_varint, numbers), encode_runs(grant.leases)])
 
 
 def decode_grant(encoded: bytes) -> Grant:
@@ -111,7 +111,8 @@ def decode_grant(encoded: bytes) -> Grant:
     return Grant(epoch, number, valid_ms / _MS, Position(ledger - 1, entry - 1), leases)
 
 
-def _encode_runs(runs: tuple[Run, ...]) -> bytes:
+def encode_runs(runs: tuple[Run, ...]) -> bytes:
+    """Return runs as bytes."""
     numbers = [len(runs)]
     for run in runs:
         numbers += [run.ledger_id, run.first, run.last - run.first, run.redelivery_count]

@@ -21,6 +21,7 @@ from readonly_engine.broker.split.leases import (
     TURN_ENTRIES,
     Grant,
     Run,
+    counted_runs,
     counts_of,
     ranges_of,
     runs_of,
@@ -160,9 +161,7 @@ class Coordinator(MemberLeases[_Member]):
 
     def last_grant(self) -> Grant:
         """Return the grant for all members when this coordinator stops."""
-        counted = PositionRanges()
-        counted.add_ranges((Position(one.ledger_id, one.entry_id - 1), one) for one in self._counts)
-        return Grant(self.epoch, 0, 0.0, self._cursor.mark_delete, runs_of(counted, self._counts)[:MAX_RANGES])
+        return Grant(self.epoch, 0, 0.0, self._cursor.mark_delete, counted_runs(self._counts, MAX_RANGES))
 
     def _on_left(self, name: str, member: _Member) -> None:  # noqa: ARG002
         self._unknown.add_ranges(member.held)  # what it had and did not give back, it may have acked

@@ -7,7 +7,7 @@ import binascii
 from typing import Final
 
 from readonly_engine.broker.dispatch.leased_keys import ALL_SLOTS
-from readonly_engine.broker.split.codec import VERSION, Numbers
+from readonly_engine.broker.split.codec import VERSION, Numbers, encode_runs
 from readonly_engine.broker.split.keys import (
     MAX_CONSUMERS,
     MAX_LOCAL_CONSUMERS,
@@ -45,6 +45,7 @@ def encode_key_report(report: KeyReport) -> str:
     if consumers is not None:
         encoded.append(_numbers(len(consumers)))
         encoded += [_numbers(one.number) + _raw(one.name.encode()) for one in consumers]
+    encoded.append(encode_runs(report.counts))
     return base64.b64encode(b"".join(encoded)).decode()
 
 
@@ -64,9 +65,10 @@ def decode_key_report(text: str) -> KeyReport:
     if has_consumers:
         count = _count(numbers, MAX_LOCAL_CONSUMERS, "consumers of a member")
         consumers = tuple(LocalConsumer(numbers.next(), _text(numbers, MAX_NAME_BYTES)) for _ in range(count))
+    counts = numbers.runs()
     numbers.end()
     released, held = (0, slots) if has_held else (slots, None)
-    return KeyReport(epoch, number, consumers, released, held, bool(indivisible))
+    return KeyReport(epoch, number, consumers, released, held, bool(indivisible), counts)
 
 
 def encode_key_grant(grant: KeyGrant) -> bytes:
@@ -79,6 +81,7 @@ def encode_key_grant(grant: KeyGrant) -> bytes:
         encoded.append(_numbers(len(grant.consumers)))
         for one in grant.consumers:
             encoded.append(_numbers(members[one.member], one.number, one.index) + _raw(one.name.encode()))
+    encoded.append(encode_runs(grant.counts))
     return b"".join(encoded)
 
 
@@ -97,8 +100,9 @@ def decode_key_grant(encoded: bytes) -> KeyGrant:
         members = [_text(numbers, MAX_MEMBER_BYTES) for _ in range(count)]
         count = _count(numbers, MAX_CONSUMERS, "consumers of a subscription")
         consumers = tuple(_consumer(numbers, members) for _ in range(count))
+    counts = numbers.runs()
     numbers.end()
-    return KeyGrant(epoch, number, valid_ms / _MS, consumers, slots)
+    return KeyGrant(epoch, number, valid_ms / _MS, consumers, slots, counts)
 
 
 def _consumer(numbers: Numbers, members: list[str]) -> KeyConsumer:

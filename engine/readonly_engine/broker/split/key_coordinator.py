@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 from readonly_engine.broker.dispatch.leased_keys import ConsistentHashRing
 from readonly_engine.broker.split.keys import MAX_CONSUMERS, KeyConsumer, KeyGrant
-from readonly_engine.broker.split.leases import LEASE_S
+from readonly_engine.broker.split.leases import LEASE_S, MAX_COUNTS
 from readonly_engine.broker.split.member_leases import MemberLeases, MemberState
 
 if TYPE_CHECKING:
     from readonly_engine.broker.split.keys import KeyReport, LocalConsumer
+    from readonly_engine.broker.split.leases import Run
 
 
 @dataclass(slots=True)
@@ -30,6 +31,7 @@ class _Member(MemberState):
         wanted: the slots of its consumers on the ring.
         changed: whether it must get its slots again.
         reported: whether it has reported on this connection, and can get slots.
+        counts: entries with redelivery counts that it must get.
     """
 
     slots: int = 0
@@ -37,6 +39,7 @@ class _Member(MemberState):
     wanted: int = 0
     changed: bool = True
     reported: bool = False
+    counts: tuple[Run, ...] = ()
 
 
 class KeyCoordinator(MemberLeases[_Member]):
@@ -44,13 +47,15 @@ class KeyCoordinator(MemberLeases[_Member]):
 
     Args:
         epoch: identifies this coordinator among all that the subscription ever has; above 0.
+        counts: entries with redelivery counts that this broker knows from an earlier coordinator.
 
     Attributes:
         indivisible: whether one broker must serve the subscription, because it has too many consumers.
     """
 
-    def __init__(self, epoch: int) -> None:
+    def __init__(self, epoch: int, counts: tuple[Run, ...] = ()) -> None:
         super().__init__(epoch)
+        self._counts = counts[:MAX_COUNTS]
         self.indivisible = False
         self._consumers: tuple[KeyConsumer, ...] = ()
         self._due = False  # whether `grants` may have something: it is asked at each turn of the event loop
@@ -61,7 +66,7 @@ class KeyCoordinator(MemberLeases[_Member]):
     # Members
 
     def _new_member(self) -> _Member:
-        return _Member()
+        return _Member(counts=self._counts)
 
     def _on_joined(self, member: _Member) -> None:
         member.reported, member.changed = False, True
@@ -83,13 +88,18 @@ class KeyCoordinator(MemberLeases[_Member]):
         self._free(member, report.released & member.leaving)
         if report.consumers is not None:
             self._place(name, report.consumers)
+        if report.counts:  # for the next broker of the slots, which gets them after this
+            for other in self._members.values():
+                if other is not member:
+                    other.counts = (*other.counts, *report.counts)[:MAX_COUNTS]
+            self._counts = report.counts
         member.reported = self._due = True
         self._renew(member, report.number, now)
         return True
 
     def last_grant(self) -> KeyGrant:
         """Return the grant for all members when this coordinator stops."""
-        return KeyGrant(self.epoch, 0, 0.0)
+        return KeyGrant(self.epoch, 0, 0.0, counts=self._counts)
 
     def _on_left(self, name: str, member: _Member) -> None:  # noqa: ARG002
         self._due = True
@@ -160,11 +170,11 @@ class KeyCoordinator(MemberLeases[_Member]):
             member.leaving |= member.slots & ~member.wanted
             gained = member.wanted & ~used
             member.slots |= gained
-            if not (gained or member.changed or member.answered):
+            if not (gained or member.changed or member.answered or member.counts):
                 continue
             state: tuple[tuple[KeyConsumer, ...] | None, int] = (None, 0)
             if gained or member.changed:
                 state = (self._consumers, member.slots & ~member.leaving)
-            grants[name] = KeyGrant(self.epoch, member.answered, min(LEASE_S, valid_until - now), *state)
-            member.answered, member.changed = 0, False
+            grants[name] = KeyGrant(self.epoch, member.answered, min(LEASE_S, valid_until - now), *state, member.counts)
+            member.answered, member.changed, member.counts = 0, False, ()
         return grants

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from readonly_engine.broker.dispatch.leased_keys import ConsistentHashRing, LocalSelector
 from readonly_engine.broker.split.keys import MAX_LOCAL_CONSUMERS, KeyReport, LocalConsumer
 from readonly_engine.broker.split.lease_clock import LeaseClock
-from readonly_engine.broker.split.leases import RENEW_S
+from readonly_engine.broker.split.leases import MAX_COUNTS, RENEW_S, counted_runs, counts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,6 +106,7 @@ class KeyMember(LeaseClock):
         """
         if not self._answered(grant.epoch, grant.number, grant.valid_s, now):
             return False
+        self._dispatcher.set_counts(counts_of(grant.counts))
         if grant.consumers is not None:
             gained = grant.slots & ~self._slots
             self._left |= self._slots & ~grant.slots
@@ -123,12 +124,13 @@ class KeyMember(LeaseClock):
         return True
 
     def inherit(self, grant: KeyGrant) -> None:
-        """Ignore it: a slot moves without its redelivery counts."""
+        """Keep the redelivery counts that the last grant of a coordinator has."""
+        self._dispatcher.set_counts(counts_of(grant.counts))
 
     @property
     def redelivery_counts(self) -> tuple[Run, ...]:
-        """Nothing."""
-        return ()
+        """Entries with redelivery counts, for the next coordinator if it is here: the first MAX_COUNTS runs of those."""
+        return counted_runs(self._dispatcher.redelivery_counts | self._dispatcher.take_left_counts(), MAX_COUNTS)
 
     def pause(self, now: float) -> float:
         """Return the seconds until the next `report` may have something to say without an event, or until the lease ends."""
@@ -141,8 +143,9 @@ class KeyMember(LeaseClock):
         since = now - self._reported_at
         if not self._connecting and since < SLOTS_S:
             return None
+        counts = counted_runs(self._dispatcher.take_left_counts(), MAX_COUNTS)
         released, indivisible = self._take_drained(), self.indivisible
-        if not (self._connecting or self._changed or released or indivisible or since >= RENEW_S):
+        if not (self._connecting or self._changed or counts or released or indivisible or since >= RENEW_S):
             return None
         consumers = None
         if self._changed:
@@ -151,15 +154,18 @@ class KeyMember(LeaseClock):
         held = self._slots | self._left if self._connecting else None
         self._changed = False
         self._crowded = self._cursor.acked_ranges >= max(MAX_GAPS, 2 * self._ranges_read)
-        return KeyReport(self.epoch, self._next_number(now), consumers, released, held, indivisible)
+        return KeyReport(self.epoch, self._next_number(now), consumers, released, held, indivisible, counts)
 
     @property
     def indivisible(self) -> bool:
         """Whether only a broker that serves alone can handle the consumers, or their acks."""
         return self._dispatcher.indivisible or len(self._consumers) > MAX_LOCAL_CONSUMERS
 
-    def last_report(self) -> None:
-        """Return None: the end of the connection frees the slots, after the owner has the last acks."""
+    def last_report(self) -> KeyReport | None:
+        """Return the redelivery counts, if any. The end of the connection frees the slots, after the owner has the last acks."""
+        counts = self.redelivery_counts
+        self._last += 1
+        return KeyReport(self.epoch, self._last, counts=counts) if counts else None
 
     def _take_drained(self) -> int:
         """Return the slots to leave that have nothing pending, and whose acks the owner has answered; forget them."""

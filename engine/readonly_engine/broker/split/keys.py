@@ -63,6 +63,7 @@ class KeyReport(NamedTuple):
         released: slots that it was told to leave, and of which its consumers have nothing: the owner has answered their acks.
         held: all slots that it may use or has not released, after a new connection; None otherwise. All others are released.
         indivisible: whether only a broker that serves alone can handle its consumers, or their acks.
+        counts: entries with redelivery counts that another broker will dispatch.
     """
 
     epoch: int
@@ -71,6 +72,7 @@ class KeyReport(NamedTuple):
     released: int = 0
     held: int | None = None
     indivisible: bool = False
+    counts: tuple[Run, ...] = ()
 
     @property
     def acked(self) -> tuple[Run, ...]:
@@ -88,6 +90,7 @@ class KeyGrant(NamedTuple):
             must begin again.
         consumers: all consumers in the order of the ring, if they or the slots have changed; None otherwise.
         slots: the slots that the member may use from now on. It must leave all others.
+        counts: entries with redelivery counts that other brokers have dispatched.
     """
 
     epoch: int
@@ -95,6 +98,12 @@ class KeyGrant(NamedTuple):
     valid_s: float
     consumers: tuple[KeyConsumer, ...] | None = None
     slots: int = 0
+    counts: tuple[Run, ...] = ()
+
+    @property
+    def redelivery_counts(self) -> tuple[Run, ...]:
+        """Entries with redelivery counts, of a coordinator that stops."""
+        return self.counts
 
     @property
     def brings(self) -> bool:

@@ -39,6 +39,9 @@ MAX_HELD_RANGES: Final = 5_000
 MAX_DEFERRED: Final = 200
 """Delayed entries that one report gives back."""
 
+MAX_COUNTS: Final = 200
+"""Runs of entries with redelivery counts in one report or grant of keys, beside the names of consumers."""
+
 MAX_ENTRIES: Final = MAX_RANGES * RUN_ENTRIES
 """Entries of one range at most: leases that touch are one range."""
 
@@ -138,6 +141,18 @@ class Grant(NamedTuple):
     def brings(self) -> bool:
         """Whether the member has more to dispatch."""
         return bool(self.leases)
+
+    @property
+    def redelivery_counts(self) -> tuple[Run, ...]:
+        """Entries with redelivery counts, of a coordinator that stops."""
+        return self.leases
+
+
+def counted_runs(counts: dict[Position, int], limit: int) -> tuple[Run, ...]:
+    """Return entries with redelivery counts as runs, the first `limit` of them."""
+    counted = PositionRanges()
+    counted.add_ranges((Position(one.ledger_id, one.entry_id - 1), one) for one in counts)
+    return runs_of(counted, counts)[:limit]
 
 
 def counts_of(runs: tuple[Run, ...]) -> dict[Position, int]:

@@ -15,6 +15,7 @@ from readonly_engine.broker.split.leases import (
     TURN_ENTRIES,
     Deferred,
     Report,
+    counted_runs,
     counts_of,
     ranges_of,
     runs_of,
@@ -159,10 +160,7 @@ class Member(LeaseClock):
     @property
     def redelivery_counts(self) -> tuple[Run, ...]:
         """Entries with redelivery counts, for the next coordinator if it is here: the first MAX_RANGES runs of those."""
-        counts = counts_of(self._inherited) | self._dispatcher.redelivery_counts
-        counted = PositionRanges()
-        counted.add_ranges((Position(one.ledger_id, one.entry_id - 1), one) for one in counts)
-        return runs_of(counted, counts)[:MAX_RANGES]
+        return counted_runs(counts_of(self._inherited) | self._dispatcher.redelivery_counts, MAX_RANGES)
 
     def pause(self, now: float) -> float:
         """Return the seconds until the next `report` may have something to say without an event, or until the lease ends."""

@@ -37,6 +37,9 @@ MAX_SINGLE: Final = 10_000
 MAX_COUNTED: Final = 1_000
 """Subscriptions whose redelivery counts are kept for a coordinator here; those that were noted first are forgotten."""
 
+COUNTED_S: Final = 30.0
+"""Time for which they are kept: the consumers that were closed come again within it."""
+
 END_WAIT_S: Final = LEASE_S + 7.0
 """Time for an earlier part of this broker in a subscription to end: the leases, and then the last acks."""
 
@@ -67,7 +70,7 @@ class SplitSubscriptions:
         self._clock = clock
         self._runners: dict[ClaimKey, SplitRunner] = {}
         self._single: OrderedDict[ClaimKey, float] = OrderedDict()
-        self._counts: OrderedDict[ClaimKey, tuple[Run, ...]] = OrderedDict()
+        self._counts: OrderedDict[ClaimKey, tuple[float, tuple[Run, ...]]] = OrderedDict()
 
     # Admission
 
@@ -127,7 +130,8 @@ class SplitSubscriptions:
         """
         if key in self._runners:
             raise _not_now(key, "its leases have not ended")
-        counts = self._counts.pop(key, ())
+        until, counts = self._counts.pop(key, (0.0, ()))
+        counts = counts if self._clock() < until else ()
         return SplitSubscription(parts, on_unreadable, partial(self._run, key), self._connect, counts)
 
     def _run(self, key: ClaimKey, subscription: SplitSubscription) -> SplitRunner:
@@ -140,7 +144,7 @@ class SplitSubscriptions:
         if self._runners.get(runner.key) is runner:
             del self._runners[runner.key]
             if runner.redelivery_counts:
-                self._counts[runner.key] = runner.redelivery_counts
+                self._counts[runner.key] = (self._clock() + COUNTED_S, runner.redelivery_counts)
                 if len(self._counts) > MAX_COUNTED:
                     self._counts.popitem(last=False)
 

@@ -104,7 +104,7 @@ class SplitRunner:
         on_ended: called with this runner at its end.
 
     Attributes:
-        redelivery_counts: what a runner that had to begin again knew of redelivery counts.
+        redelivery_counts: what it knew of redelivery counts, if other consumers of the subscription are left.
     """
 
     def __init__(
@@ -234,6 +234,8 @@ class SplitRunner:
         """Stop, because the last consumer has left. A coordinator keeps its claim until no other member has a lease."""
         if not self.ending:
             self._do(self._session.stop(self._now()))
+            if self._members:
+                self.redelivery_counts = self._session.last_counts
 
     def owner_moved(self) -> None:
         """Handle a new owner of the topic."""

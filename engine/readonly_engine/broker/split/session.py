@@ -24,6 +24,7 @@ from readonly_engine.broker.split.machines import G, R
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from readonly_engine.broker.split.leases import Run
     from readonly_engine.broker.split.machines import AnyGrant, AnyReport, LeaseCoordinator, LeaseMember
 
 RETRY_S: Final = 0.5
@@ -91,6 +92,7 @@ class SplitSession(Generic[R, G]):
         claim_until: end of this broker's claim; the shell keeps it up to date.
         member: as above.
         coordinator: the coordinator, if it is here.
+        last_counts: redelivery counts that a coordinator here has sent to its members when it stopped.
     """
 
     def __init__(
@@ -107,6 +109,7 @@ class SplitSession(Generic[R, G]):
         self._grant_by = math.inf
         self._stop_by = math.inf
         self._reading = False
+        self.last_counts: tuple[Run, ...] = ()
 
     def follow(self, max_unacked: int) -> None:
         """Apply a limit of unacked messages that has changed; 0 for none."""
@@ -125,6 +128,7 @@ class SplitSession(Generic[R, G]):
                 self.coordinator.report(self._name, last, now)
             self.coordinator.leave(self._name)
             stops = self.coordinator.last_grant()
+            self.last_counts = stops.redelivery_counts
             told = [Action(Do.GRANT, name, grant=stops) for name in self.coordinator.members]
             return [*told, *self._resign(now)]
         state, self.state = self.state, State.ENDED

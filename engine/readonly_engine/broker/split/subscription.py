@@ -99,7 +99,7 @@ class SplitSubscription(Subscription):
     def make_coordinator(self, epoch: int) -> LeaseCoordinator[Any, Any]:
         """Make the coordinator with an epoch."""
         if isinstance(self._leases, LeasedKeyDispatcher):
-            return KeyCoordinator(epoch)
+            return KeyCoordinator(epoch, self._counts)
         self._follow_end()
         return Coordinator(epoch, self._log.chain, self._cursor, self._max_unacked, self._counts)
 

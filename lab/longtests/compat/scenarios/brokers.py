@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from longtests.compat.handles import COMES_MS
 from longtests.compat.registry import Theme
 from longtests.compat.scenarios.common import numbers, together
+from longtests.compat.session import CheckError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,14 +30,31 @@ _EARLY_S: Final = 1.0
 _QUIET_MS: Final = 3_000
 """Time without a message after which a limit holds the others back: leases take a second to move."""
 _KEYS: Final = 24
+_TRIES: Final = 12
+_SPREAD_S: Final = 4.0
 
 
-def _both(s: Session, topic: str, kind: str, per_broker: int = 1, **options: Any) -> list[Consumer]:
-    """Return consumers at both brokers in turn, after both brokers dispatch the subscription."""
-    clients = [s.client(broker=0), s.client(broker=1)]
-    consumers = [clients[i % 2].consumer(topic, type=kind, name=f"c{i}", **options) for i in range(2 * per_broker)]
-    s.until(lambda: s.target.spread(topic, "sub"), "both brokers dispatch the subscription")
-    return consumers
+def _both(s: Session, topic: str, kind: str, *each: dict[str, Any], **options: Any) -> list[Consumer]:
+    """Return consumers, by default two, after both brokers dispatch the subscription. The first two are at different brokers.
+
+    A lookup names any broker of the pool, so the second consumer comes again until it is at another one.
+    """
+    each = each or ({}, {})
+
+    def consumer(number: int) -> Consumer:
+        return s.client().consumer(topic, type=kind, name=f"c{number}", **{**options, **each[number]})
+
+    first, second = consumer(0), consumer(1)
+    for _ in range(_TRIES):
+        try:
+            s.until(lambda: s.target.spread(topic, "sub"), "both brokers dispatch the subscription", _SPREAD_S)
+            break
+        except CheckError:
+            second.close()
+            second = consumer(1)
+    else:
+        s.check(s.target.spread(topic, "sub"), "both brokers dispatch the subscription")
+    return [first, second, *(consumer(number) for number in range(2, len(each)))]
 
 
 def _settled(consumers: Iterable[Consumer]) -> list[list[Message]]:
@@ -105,6 +123,19 @@ class _Script:
         values = [*self.singles, *together(self.batches)]
         return sorted([value, count] for value in values for count in range(self.deliveries(value)))
 
+    @property
+    def _turns(self) -> Iterable[tuple[list[str], list[str]]]:
+        return ((self.singles[at * 10 : at * 10 + 10], batch) for at, batch in enumerate(self.batches))
+
+    @property
+    def by_key(self) -> dict[str, list[str]]:
+        """The messages without delay of each key, in the order of their publication."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for value in (value for singles, batch in self._turns for value in (*singles, *batch)):
+            if value not in self.delays:
+                found[self.key(value)].append(value)
+        return found
+
     def key(self, value: str) -> str:
         """Return the key of a message: a batch has one."""
         name = value.partition(".")[0]
@@ -122,8 +153,8 @@ class _Script:
         batching = {"max_messages": _BATCH, "max_delay_ms": 10_000, **({"key_based": True} if self.keys else {})}
         batched = client.producer(topic, batching=batching)
         begin = time.monotonic()
-        for number, batch in enumerate(self.batches):
-            single.send_all(self.singles[number * 10 : number * 10 + 10], self.fields)
+        for singles, batch in self._turns:
+            single.send_all(singles, self.fields)
             batched.send_all(batch, self.fields)
         return begin
 
@@ -191,7 +222,7 @@ def _run_script(s: Session, kind: str) -> Any:
         s,
         topic,
         kind,
-        per_broker=2,
+        *({},) * 4,
         nack_delay_ms=300,
         ack_timeout_ms=_ACK_TIMEOUT_MS,
         dead_letter={"max_redeliver": _MAX_REDELIVER, "topic": dead},
@@ -206,14 +237,9 @@ def _run_script(s: Session, kind: str) -> Any:
         late = times[value] - begin - delay / 1000
         s.check(-_EARLY_S <= late <= _LATE_S + (times["s239"] - begin), f"{value} came {late:.1f} s after its time")
     if script.keys:
-        published = [
-            value
-            for pair in zip(range(24), script.batches, strict=True)
-            for value in (*script.singles[pair[0] * 10 : pair[0] * 10 + 10], *pair[1])
-        ]
-        for key in {script.key(value) for value in published} - {script.key(value) for value in script.delays}:
-            first = [value for value in order if script.key(value) == key]
-            s.equal(first, [value for value in published if script.key(value) == key], f"order of {key}")
+        for key, values in script.by_key.items():
+            first = [value for value in order if value not in script.delays and script.key(value) == key]
+            s.equal(first, values, f"order of {key}")
     return [seen, left]
 
 
@@ -332,17 +358,12 @@ def consumer_limit(s: Session) -> Any:
 
 def _priority(s: Session, high_at: int) -> Any:
     topic = s.topic()
-    clients = [s.client(broker=0), s.client(broker=1)]
-    consumers = [
-        client.consumer(topic, type="shared", priority=int(number != high_at), queue=100, name=f"c{number}")
-        for number, client in enumerate(clients)
-    ]
-    s.until(lambda: s.target.spread(topic, "sub"), "both brokers dispatch the subscription")
+    consumers = _both(s, topic, "shared", {"priority": high_at}, {"priority": 1 - high_at}, queue=100)
     high, low = consumers[high_at], consumers[1 - high_at]
     producer = s.client().producer(topic)
     got = []
-    for round_ in range(5):
-        producer.send_all(numbers(40, 40 * round_))
+    for turn in range(5):
+        producer.send_all(numbers(40, 40 * turn))
         got += high.values(40, ack=True, timeout_ms=_QUIET_MS)
     return [sorted(got, key=int), low.rest()]
 
@@ -363,9 +384,7 @@ def priority_second(s: Session) -> Any:
 def priority_without_permits(s: Session) -> Any:
     """Shared: a consumer of a lower priority gets the rest when the other has no permits."""
     topic = s.topic()
-    high = s.client(broker=0).consumer(topic, type="shared", priority=0, queue=1)
-    low = s.client(broker=1).consumer(topic, type="shared", priority=1, queue=100)
-    s.until(lambda: s.target.spread(topic, "sub"), "both brokers dispatch the subscription")
+    high, low = _both(s, topic, "shared", {"priority": 0, "queue": 1}, {"priority": 1, "queue": 100})
     s.client().producer(topic).send_all(numbers(60))
     rest = low.rest(40)
     got = sorted([*rest, *high.rest()], key=int)

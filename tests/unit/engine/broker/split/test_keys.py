@@ -31,7 +31,7 @@ from readonly_engine.broker.split.keys import (
     KeyReport,
     LocalConsumer,
 )
-from readonly_engine.broker.split.leases import LEASE_S, MAX_MEMBERS, RENEW_S
+from readonly_engine.broker.split.leases import LEASE_S, MAX_COUNTS, MAX_MEMBERS, MAX_RANGES, RENEW_S, Run
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.errors import MalformedFrameError
 from readonly_engine.wire.varint import encode_varint
@@ -49,7 +49,7 @@ class Host:
         self.read_cursor()
         self.dispatcher = LeasedKeyDispatcher(scene.topic.chain, self.cursor)
         self.member = KeyMember(name, self.dispatcher, self.cursor, self.receipt)
-        self.unanswered = []
+        self.unanswered, self.counts = [], {}
 
     def receipt(self):
         acks = list(self.unanswered)
@@ -71,6 +71,7 @@ class Host:
             return
         while (read := self.dispatcher.next_read(now)) is not None and self.scene.topic.chain.readable(read[0]):
             for one in self.dispatcher.dispatch(self.scene.topic.read(*read), now):
+                self.counts[one.entry.position] = one.redelivery_count
                 self.scene.on_delivered(one.entry, one.consumer)
 
     def ack(self, consumer, position):
@@ -256,6 +257,31 @@ def test_a_key_moves_when_its_consumer_has_left(moved):
     assert len(moved.second.pending) == 2
 
 
+@pytest.mark.parametrize("leaves", ["by its slots", "with its last consumer", "as the coordinator"])
+def test_a_key_moves_with_its_redelivery_counts(moved, leaves):
+    a, b = moved.hosts.values()
+    a.dispatcher.redeliver(moved.first, [moved.position])
+    if leaves == "by its slots":
+        for _ in range(3):
+            moved.round()
+    else:
+        a.close(moved.first)
+        report = decode_key_report(encode_key_report(a.member.last_report()))
+        assert moved.coordinator.report("a", report, moved.now)
+        moved.coordinator.leave("a")
+        del moved.hosts["a"]
+    if leaves == "as the coordinator":
+        b.member.inherit(decode_key_grant(encode_key_grant(moved.coordinator.last_grant())))
+        moved.coordinator = KeyCoordinator(EPOCH, b.member.redelivery_counts)
+        assert moved.coordinator.join("b", moved.now)
+        moved.hosts = {"b": Host(moved, "b")}
+        moved.second = moved.hosts["b"].subscribe("c1", permits=10)
+    for _ in range(3):
+        moved.round()
+    assert next(iter(moved.second.pending)) == moved.position
+    assert {position: count for position, count in moved.hosts["b"].counts.items() if count} == {moved.position: 1}
+
+
 @pytest.mark.parametrize("connected", [False, True])
 def test_the_keys_of_a_lost_member_move_at_the_end_of_its_lease(moved, connected):
     lost = moved.hosts.pop("a")
@@ -374,11 +400,12 @@ def test_members_and_consumers_are_bounded():
 def test_the_longest_frames_are_small():
     longest = "n" * MAX_NAME_BYTES
     local = tuple(LocalConsumer(1 << 40, longest) for _ in range(MAX_LOCAL_CONSUMERS))
-    report = KeyReport(1 << 62, 1 << 40, local, 0, ALL_SLOTS, indivisible=True)
+    counts = tuple(Run(1 << 40, number << 20, number << 20, 200) for number in range(MAX_COUNTS))
+    report = KeyReport(1 << 62, 1 << 40, local, 0, ALL_SLOTS, indivisible=True, counts=counts)
     assert decode_key_report(encode_key_report(report)) == report
     assert len(encode_key_report(report)) < 32 << 10  # a longer ACK is split
     consumers = tuple(KeyConsumer(f"m{number % 100}", 1 << 40, longest, 999) for number in range(MAX_CONSUMERS))
-    grant = KeyGrant(1 << 62, 1 << 40, 5.0, consumers, ALL_SLOTS)
+    grant = KeyGrant(1 << 62, 1 << 40, 5.0, consumers, ALL_SLOTS, counts)
     assert decode_key_grant(encode_key_grant(grant)) == grant
     assert len(encode_key_grant(grant)) < 128 << 10
 
@@ -393,7 +420,8 @@ LONG_NAME = b"n" * (MAX_NAME_BYTES + 1)
 @pytest.mark.parametrize(
     ("encoded", "error"),
     [
-        (_encoded(2, 1, 1, 0, 0, 0, 0, 9), "bytes after them"),
+        (_encoded(2, 1, 1, 0, 0, 0, 0, 0, 9), "bytes after them"),
+        (_encoded(2, 1, 1, 0, 0, 0, 0, MAX_RANGES + 1), f"{MAX_RANGES + 1} runs"),
         (_encoded(2, 1, 1, 0, 0, 0, 8193), "8193 bytes in leases .* at most 8192"),
         (_encoded(2, 1, 1, 0, 0, 0, 2, b"x"), "end early"),
         (_encoded(2, 1, 1, 0, 0, 0, 1, b"\x01"), "slot 0"),

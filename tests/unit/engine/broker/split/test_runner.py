@@ -13,7 +13,7 @@ from readonly_engine.broker.split import registry
 from readonly_engine.broker.split.coordinator import Coordinator
 from readonly_engine.broker.split.leases import Run
 from readonly_engine.broker.split.member import Member
-from readonly_engine.broker.split.registry import MAX_SINGLE, SplitSubscriptions
+from readonly_engine.broker.split.registry import COUNTED_S, MAX_SINGLE, SplitSubscriptions
 from readonly_engine.broker.split.runner import SINGLE_S, SplitRunner
 from readonly_engine.broker.subscription.leaving_consumers import LeavingConsumers
 from readonly_engine.clock import lease_time
@@ -188,13 +188,19 @@ async def test_redelivery_counts_survive_a_coordinator_whose_last_consumer_leave
     await until(lambda: b.begun_again)
     counted = (Run(*position, position.entry_id, 1),)
     assert b.runner.redelivery_counts == counted
+    assert a.runner.redelivery_counts == (counted if holder is a else ()), "clients may come back to this broker"
     monkeypatch.setattr(registry, "SplitSubscription", lambda *arguments: arguments[-1])
     monkeypatch.setattr(registry, "MAX_COUNTED", 1)
-    brokers = splits()
+    now = [0.0]
+    brokers = splits(clock=lambda: now[0])
     for key in (KEY, KEY._replace(subscription="other")):
         brokers._runners[key] = runner = SimpleNamespace(key=key, redelivery_counts=counted)
         brokers._ended(runner)
     assert [brokers.make(key, None, None) for key in (KEY, key, key)] == [(), counted, ()]
+    brokers._runners[key] = runner
+    brokers._ended(runner)
+    now[0] += COUNTED_S
+    assert brokers.make(key, None, None) == ()
 
 
 async def test_a_coordinator_reads_the_owners_cursor_before_it_leases(topic):
