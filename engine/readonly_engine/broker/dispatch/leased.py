@@ -26,7 +26,8 @@ NOWHERE: Final = LATEST
 class LeasedDispatcher(SharedDispatcher):
     """Dispatches the entries of leased runs to the consumers on this broker, in the order of the leases.
 
-    The limit of unacked messages of the whole subscription is the coordinator's.
+    The coordinator counts the unacked messages of all brokers. It leases entries before their messages are known, so this broker
+    stops at the limit of the subscription, too.
 
     Attributes:
         indivisible: whether one broker must serve the subscription alone. A chunk of a large message sets it: all chunks of a
@@ -37,16 +38,12 @@ class LeasedDispatcher(SharedDispatcher):
     def __init__(
         self, chain: LedgerChain, cursor: CursorReplica, limits: UnackedLimits = DEFAULT_LIMITS, *, delayed: bool = True
     ) -> None:
-        super().__init__(chain, cursor, limits._replace(subscription=0), delayed=delayed)
+        super().__init__(chain, cursor, limits, delayed=delayed)
         self.indivisible = False
         self._runs: deque[tuple[Position, Position]] = deque()
         self._end = NOWHERE
         self._next = NOWHERE
         self.leased_to: Position | None = None
-
-    def follow(self, limits: UnackedLimits, *, delayed: bool) -> None:
-        """Apply policies that have changed, but not the limit of the subscription."""
-        super().follow(limits._replace(subscription=0), delayed=delayed)
 
     # Leases
 

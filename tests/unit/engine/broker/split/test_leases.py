@@ -6,6 +6,7 @@ import pytest
 from readonly_engine.broker.dispatch.consumer_state import ConsumerState
 from readonly_engine.broker.dispatch.cursor import CursorReplica
 from readonly_engine.broker.dispatch.leased import LeasedDispatcher
+from readonly_engine.broker.dispatch.multiple import UnackedLimits
 from readonly_engine.broker.split.codec import decode_grant, decode_report, encode_grant, encode_report
 from readonly_engine.broker.split.coordinator import Coordinator
 from readonly_engine.broker.split.leases import (
@@ -399,6 +400,19 @@ def test_the_limit_of_unacked_messages_counts_all_members(topic):
     for position in list(scene.hosts["b"].consumers[0].pending)[:2]:
         scene.hosts["b"].ack(position)
     assert any(scene.round().values())
+
+
+def test_a_broker_stops_at_the_limit_of_the_subscription_inside_a_lease_of_batches(topic):
+    scene = Scene(topic, limit=30, a=(1000,))
+    host = scene.hosts["a"]
+    host.dispatcher.follow(UnackedLimits(0, 30), delayed=True)
+    for _ in range(20):
+        topic.write(10)
+    scene.round()
+    assert len(host.dispatch()) == 3
+    for position in list(host.consumers[0].pending)[:2]:
+        host.ack(position)
+    assert len(host.dispatch()) == 2, "fewer than half are unacked"
 
 
 def test_a_member_at_its_limit_of_ranges_gets_no_more(topic, monkeypatch):
