@@ -132,7 +132,9 @@ class SplitRunner:
         self._coordinator = self._failure = ""
         self._members: dict[str, MemberLink] = {}
         self._work: set[asyncio.Task[None]] = set()
-        self._acquiring: asyncio.Task[None] | None = None
+        self._asking: set[asyncio.Task[None]] = (
+            set()
+        )  # part of the work: what the owner or the metadata store must answer
         self._timer: asyncio.TimerHandle | None = None
         self._soon: asyncio.Handle | None = None
         self._begun = self._reported_end = False
@@ -336,7 +338,7 @@ class SplitRunner:
     def _carry_out(self, action: Action) -> None:
         do = action.do
         if do is Do.CLAIM:
-            self._acquiring = self._spawn(self._acquire())
+            self._asking.add(self._spawn(self._acquire()))
         elif do is Do.RELEASE:
             self._release()
         elif do is Do.CONNECT:
@@ -355,7 +357,7 @@ class SplitRunner:
             if link is not None:
                 link.end(action.why)
         elif do is Do.READ_CURSOR:
-            self._spawn(self._read_cursor())
+            self._asking.add(self._spawn(self._read_cursor()))
         elif do is Do.DISPATCH:
             self._subscription.dispatch_leases()
         elif do in {Do.SINGLE, Do.RELAY}:
@@ -448,9 +450,8 @@ class SplitRunner:
         if self._soon is not None:
             self._soon.cancel()
             self._soon = None
-        acquiring, self._acquiring = self._acquiring, None
-        if acquiring is not None and acquiring is not asyncio.current_task():
-            acquiring.cancel()
+        for task in self._asking - {asyncio.current_task()}:
+            task.cancel()  # without a consumer the owner never answers
         self._disconnect()
         for link in list(self._members.values()):
             link.end("the coordinator has ended")
@@ -483,8 +484,7 @@ class SplitRunner:
     @ends("_fail")
     def _work_ended(self, task: asyncio.Task[None]) -> None:
         self._work.discard(task)
-        if self._acquiring is task:
-            self._acquiring = None
+        self._asking.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("split subscription failed: topic=%s subscription=%s", *self.key, exc_info=error)
             self._fail()

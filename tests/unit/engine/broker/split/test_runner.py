@@ -255,6 +255,21 @@ async def test_a_stop_during_the_claim_gives_it_back(topic):
     assert claims.holder == ""
 
 
+async def test_a_read_of_the_owners_cursor_does_not_outlast_the_last_consumer(topic):
+    """Nobody could answer it: the owner is asked through consumers of the subscription."""
+    a, b = await joined_pool(topic)
+    topic.write()
+    await until(lambda: a.runner.touch() or b.runner.touch() or b.delivered or topic.write() is None)
+    a.may_read.clear()
+    reads = a.cursor_reads
+    a.runner.left("b", b.links[0], stopped=True)
+    await until(lambda: a.cursor_reads > reads)
+    a.runner.stop()
+    async with asyncio.timeout(10):
+        await a.runner.wait_ended()
+    assert a.ended == [a.runner]
+
+
 @pytest.mark.parametrize(
     ("error", "single"),
     [
