@@ -32,12 +32,19 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("--direct", action="store_true", help="clients connect to the owners, to test a stock broker")
     parser.add_argument("--local-cursors", action="store_true", help="the pool keeps the cursors itself")
+    parser.add_argument(
+        "--split",
+        action="store_true",
+        help="all brokers serve each Shared and Key_Shared subscription (dispatch: Split)",
+    )
     parser.add_argument("--keep", action="store_true", help="keep the stack and its data")
     args = parser.parse_args(argv)
     if args.direct and args.local_cursors:
         parser.error("--local-cursors: only a pool keeps cursors; omit --direct")
+    if args.split and (args.direct or args.local_cursors):
+        parser.error("--split: not with --direct, which has no pool, or --local-cursors, which Split does not support")
     seed = random.SystemRandom().randrange(1 << 31) if args.seed is None else args.seed
-    kind = "-direct" if args.direct else "-local" if args.local_cursors else ""
+    kind = next((f"-{name}" for name in ("direct", "local_cursors", "split") if getattr(args, name)), "")
     folder = cache_root() / "churn" / f"{SPEC.version}-{seed}{kind}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -48,9 +55,8 @@ def main(argv: list[str] | None = None) -> int:
     stack = PulsarCluster(SPEC)
     try:
         stack.up()
-        outcome = asyncio.run(
-            Run(stack, plan, folder, direct=args.direct, local=args.local_cursors, rate=args.rate).run()
-        )
+        run = Run(stack, plan, folder, direct=args.direct, local=args.local_cursors, split=args.split, rate=args.rate)
+        outcome = asyncio.run(run.run())
     except (ChurnError, DevstackError) as error:
         say(f"churn: {error}")
         return 1

@@ -116,6 +116,7 @@ class Run:
         folder: folder of the history and the logs.
         direct: whether the clients connect to the owners, without read-only brokers.
         local: whether the pool keeps the cursors.
+        split: whether all brokers serve each Shared and Key_Shared subscription.
         rate: messages per second in each topic.
     """
 
@@ -127,6 +128,7 @@ class Run:
         *,
         direct: bool,
         local: bool = False,
+        split: bool = False,
         rate: float = RATE,
     ) -> None:
         self._stack = stack
@@ -134,6 +136,7 @@ class Run:
         self._folder = folder
         self._direct = direct
         self._local = local
+        self._split = split
         self._rate = rate
         self._namespace = f"public/churn-{uuid.uuid4().hex[:8]}"
         self._topics = [f"persistent://{self._namespace}/topic-{number}" for number in range(plan.topics)]
@@ -195,6 +198,11 @@ class Run:
                 admin.create_subscription(self._topics[subscription.topic], subscription.name.rpartition("/")[2])
         if not self._direct:
             options = ["--topics", f"persistent://{self._namespace}/.*", *(LOCAL if self._local else ())]
+            if self._split:
+                bindings = self._folder / "bindings.json"
+                binding = {"name": "churn/split", "topics": self._topics, "dispatch": "Split"}
+                bindings.write_text(json.dumps({"revision": "1", "bindings": [binding]}), encoding="utf-8")
+                options += ["--bindings", str(bindings)]
             self._pool = Pool(self._stack.endpoints, self._folder, uuid.uuid4().hex, options)
             self._pool.start(BROKERS)
         if self._local:
