@@ -80,6 +80,7 @@ class Coordinator(MemberLeases[_Member]):
         self._cursor = cursor
         self._max_unacked = max_unacked or sys.maxsize
         self._blocked = False
+        self._room = 0
         self._served = ""
         self._next = cursor.first_unacked()
         self._free = PositionRanges()
@@ -232,12 +233,13 @@ class Coordinator(MemberLeases[_Member]):
 
     def _lease(self, ready: list[str], leases: dict[str, list[Run]]) -> None:
         """Lease entries to members of one priority level, in turn, until they can take no more."""
-        while ready and not self._blocked:
+        while ready and not self._blocked and self._room > 0:
             for name in list(ready):
                 member = self._members[name]
                 run = None
-                if member.wanted > 0 and len(leases[name]) < min(MAX_HELD_RANGES - len(member.held), MAX_RANGES):
-                    run = self._take(min(member.wanted, TURN_ENTRIES))
+                room = min(member.wanted, TURN_ENTRIES, self._room)
+                if room > 0 and len(leases[name]) < min(MAX_HELD_RANGES - len(member.held), MAX_RANGES):
+                    run = self._take(room)
                 if run is None:
                     ready.remove(name)
                     continue
@@ -246,6 +248,7 @@ class Coordinator(MemberLeases[_Member]):
                 member.wanted -= run.entries
                 member.granted += run.entries
                 member.unacked += run.entries
+                self._room -= run.entries
             self._check_limit()
 
     def _in_turn(self) -> list[str]:
@@ -257,6 +260,7 @@ class Coordinator(MemberLeases[_Member]):
     def _check_limit(self) -> None:
         """Block at the limit of unacked messages, until fewer than half are unacked (maxUnackedMessagesPerSubscription)."""
         unacked = sum(member.unacked for member in self._members.values())
+        self._room = self._max_unacked - unacked
         self._blocked = unacked >= (self._max_unacked // 2 if self._blocked else self._max_unacked)
 
     def _take(self, count: int) -> Run | None:
