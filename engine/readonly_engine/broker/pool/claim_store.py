@@ -32,6 +32,9 @@ CLAIM_TIMEOUT_S = 15.0
 
 RETRY_S = 1.0
 
+RELEASE_RETRY_S = (1.0, 10.0)
+"""First and longest pause before the next attempt to remove a claim. Until then no other broker serves the subscription."""
+
 
 class ClaimHandle(NamedTuple):
     """A consumer's part in a claim.
@@ -202,10 +205,16 @@ class ClaimStore:
             self._execute(self._claims.taken(key, _url_in(found.value), self._pool.members))
 
     async def _release(self, key: ClaimKey) -> None:
-        try:
-            await self._store.release(self._path(key))
-        except MetadataUnavailableError as error:
-            log.warning("release of a claim failed: topic=%s subscription=%s error=%s", *key, error)
+        pause = RELEASE_RETRY_S[0]
+        while not self._claims.awaited(key):
+            try:
+                await self._store.release(self._path(key))
+                break
+            except MetadataUnavailableError as error:
+                if pause == RELEASE_RETRY_S[0]:
+                    log.warning("release of a claim failed: topic=%s subscription=%s error=%s", *key, error)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, RELEASE_RETRY_S[1])
         self._execute(self._claims.released(key))
 
     def _path(self, key: ClaimKey) -> str:

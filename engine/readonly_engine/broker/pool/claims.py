@@ -129,6 +129,11 @@ class Claims:
         claim = self._claims.get(key)
         return claim is not None and claim.state == _State.OWNED and now < self.until
 
+    def awaited(self, key: ClaimKey) -> bool:
+        """Return whether consumers wait for a claim."""
+        claim = self._claims.get(key)
+        return claim is not None and bool(claim.waiting)
+
     def request(self, key: ClaimKey, number: int, now: float) -> list[ClaimAction]:
         """Add a consumer. GRANT, REDIRECT or RETRY follows, now or later.
 
@@ -204,7 +209,7 @@ class Claims:
         return actions
 
     def released(self, key: ClaimKey) -> list[ClaimAction]:
-        """Handle the end of RELEASE. A node that could not be removed ends with the session, or the next CLAIM finds it."""
+        """Handle the end of RELEASE. If consumers wait for the claim, the next CLAIM finds a node that could not be removed."""
         claim = self._claims[key]
         if claim.waiting:
             claim.state = _State.CLAIMING
