@@ -17,6 +17,7 @@ from readonly_engine.broker.pool.bindings import Bindings, from_patterns
 from readonly_engine.broker.pool.claim_store import ClaimHandle
 from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.broker.pool.pending_redirects import PendingRedirects
+from readonly_engine.broker.split.codec import VERSION
 from readonly_engine.broker.subscription.pause import Pause
 from readonly_engine.config.settings import Unbound
 from readonly_engine.metadata.topic_name import parse_topic_name
@@ -287,9 +288,9 @@ async def test_one_broker_serves_a_key_shared_consumer_that_can_not_be_split(mon
 @pytest.mark.parametrize(
     ("version", "kind", "error"),
     [
-        ("0", CommandSubscribe.Shared, "version '0' of the leases of split subscriptions, this broker has 1"),
-        ("1", CommandSubscribe.Failover, "only Shared and Key_Shared are split"),
-        ("1", CommandSubscribe.Key_Shared, "not here"),
+        (0, CommandSubscribe.Shared, f"version '0' of the leases of split subscriptions, this broker has {VERSION}"),
+        (VERSION, CommandSubscribe.Failover, "only Shared and Key_Shared are split"),
+        (VERSION, CommandSubscribe.Key_Shared, "not here"),
     ],
 )
 async def test_a_member_of_a_split_subscription_is_refused_before_the_owner_is_asked(version, kind, error):
@@ -300,7 +301,7 @@ async def test_a_member_of_a_split_subscription_is_refused_before_the_owner_is_a
     scene.broker.splits.coordinator = coordinator
     client = SimpleNamespace(identity="me", services=scene.broker, closed=False)
     subscribe = CommandSubscribe(subscription="s", sub_type=kind)
-    mark_member(subscribe, "pulsar://there:6650", int(version))
+    mark_member(subscribe, "pulsar://there:6650", version)
     with pytest.raises(RelayError, match=error):
         await admit(client, TOPIC, subscribe)
 
