@@ -42,7 +42,8 @@ class LacFollower:
 
     If the ensemble is as large as the write quorum, each of its bookies has every entry and every explicit LAC. Then the poll
     target sends the next entry in its reply, and the other bookies are polled for the LAC only (PollTarget). Otherwise an
-    explicit LAC is written to the bookies of one write set only (PendingWriteLacOp), and all are polled for entries.
+    explicit LAC is written to the bookies of one write set only (PendingWriteLacOp), and all are polled for entries. If no
+    entries are needed, far bookies send one only for a rise that no near one has reported GRACE_S later.
 
     At a high rate of entries (ArrivalRate) batch reads replace the polls of the poll target, at the pace of the subscribers.
     Each entry carries the LAC that its writer knew, as the reply to a poll does. Unconfirmed entries are kept.
@@ -186,6 +187,8 @@ class LacFollower:
                 elif not primed:
                     await self._await_entries(bookie_id)
                     primed = True
+                elif self._poll_target is None and not self._wants_entries() and self._ledger.is_far(bookie_id):
+                    await self._poll_far(bookie_id, polls)
                 else:
                     await self._poll(bookie_id, polls)
                 backoff, empty = BACKOFF_S[0], EMPTY_WAIT_S[0]
@@ -243,6 +246,17 @@ class LacFollower:
         self.confirm(lac, () if entry is None else (entry,))
         if self._poll_target is not None:
             self._poll_target.answered(bookie_id)
+
+    async def _poll_far(self, bookie_id: str, polls: LongPollSchedule) -> None:
+        """Wait for a LAC of a far bookie of a striped ledger; get it, with an entry, unless a nearer one soon reports a rise."""
+        lac = self.lac
+        if polls.lac is not None:
+            if not await self._ledger.long_poll_lac(bookie_id, lac, polls.wait(lac)):
+                return
+            await asyncio.sleep(GRACE_S)
+            if self.lac > lac:
+                return
+        await self._poll(bookie_id, polls)
 
     async def _read_tail_batch(self, bookie_id: str, polls: LongPollSchedule) -> bool:
         """Read the new entries of the poll target in a batch; return False without any, or without support for batch reads."""

@@ -258,7 +258,12 @@ class LedgerReader:
     @property
     def has_nearer_replicas(self) -> bool:
         """Whether some bookies of the last ensemble are nearer than others."""
-        return self._pool.replica_order.some_nearer(self.metadata.ensembles[-1][1])
+        ensemble = self.metadata.ensembles[-1][1]
+        return any(self._pool.replica_order.has_nearer(bookie_id, ensemble) for bookie_id in ensemble)
+
+    def is_far(self, bookie_id: str) -> bool:
+        """Return whether another bookie of the last ensemble is nearer than this one."""
+        return self._pool.replica_order.has_nearer(bookie_id, self.metadata.ensembles[-1][1])
 
     def was_late(self, bookie_id: str) -> None:
         """Record that a bookie was late: prefer others for a while."""

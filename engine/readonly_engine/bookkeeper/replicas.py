@@ -112,9 +112,9 @@ class ReplicaOrder:
 
         return [replicas[index] for index in sorted(range(len(replicas)), key=rank)]
 
-    def some_nearer(self, replicas: Sequence[str]) -> bool:
-        """Whether some of these bookies are nearer to this reader than others."""
-        return len({self._distance(bookie_id) for bookie_id in replicas}) > 1
+    def has_nearer(self, bookie_id: str, replicas: Sequence[str]) -> bool:
+        """Return whether one of these bookies is nearer to this reader than a given one."""
+        return min(map(self._distance, replicas)) < self._distance(bookie_id)
 
     def rest(self, bookie_id: str, now: float) -> float:
         """Return the seconds for which a busy bookie gets no request; 0 if it may get one."""

@@ -100,10 +100,10 @@ def test_one_that_only_failed_needs_no_rest_and_little_patience():
 def test_bookies_differ_in_distance_only_if_places_are_known():
     order = ReplicaOrder("", lambda: 0.0)
     order.place({"one": "/a/1", "two": "/b/1"})
-    assert not order.some_nearer(["one", "two"]), "the reader's own place is not known"
+    assert not order.has_nearer("two", ["one", "two"]), "the reader's own place is not known"
     order.move("/a/2")
-    assert order.some_nearer(["one", "two"])
-    assert order.some_nearer(["one", "three"])
-    assert not order.some_nearer(["two", "three"])
-    assert not order.some_nearer(["one"])
-    assert not order.some_nearer([])
+    assert order.has_nearer("two", ["one", "two"])
+    assert order.has_nearer("three", ["one", "three"])
+    assert not order.has_nearer("one", ["one", "two"])
+    assert not order.has_nearer("two", ["two", "three"])
+    assert not order.has_nearer("one", ["one"])

@@ -111,15 +111,19 @@ class Bookie:
         return head + b"".join(struct.pack(">i", len(one)) + one for one in bodies)
 
 
-def follow(scene, *, batches=True, entries=True):
-    """Run a scene with the bookie and the follower's calls: LACs with the entries of their replies."""
+def follow(scene, *, batches=True, entries=True, names="a"):
+    """Run a scene with the bookie and the follower's calls: LACs with the entries of their replies.
+
+    With several names the ledger is striped over so many bookies, of which the first is near. The scene gets all of them.
+    """
 
     async def run():
-        bookie = Bookie(batches=batches)
-        server = await asyncio.start_server(bookie.serve, "127.0.0.1", 0)
+        bookies = {name: Bookie(batches=batches) for name in names}
+        bookie = bookies[names[0]]
+        servers = {name: await asyncio.start_server(one.serve, "127.0.0.1", 0) for name, one in bookies.items()}
 
-        async def resolve(_name):
-            return server.sockets[0].getsockname()[:2]
+        async def resolve(name):
+            return servers[name].sockets[0].getsockname()[:2]
 
         async def ask_owner():
             pass
@@ -127,13 +131,16 @@ def follow(scene, *, batches=True, entries=True):
         told = []
 
         def advanced(lac, entries):
-            assert lac <= bookie.lac, "beyond what is confirmed"
+            assert lac <= max(one.lac for one in bookies.values()), "beyond what is confirmed"
             told.append((lac, [entry.entry_id for entry in entries]))
 
-        await bookie.write(1)
+        for one in bookies.values():
+            await one.write(1)
         pool = BookiePool(resolve)
+        pool.replica_order.move("/a")
+        pool.replica_order.place({name: f"/{name}" for name in names})
         metadata = LedgerMetadata(
-            ensembles=((0, ("a",)),),
+            ensembles=((0, tuple(names)),),
             write_quorum=1,
             ack_quorum=1,
             closed=False,
@@ -143,12 +150,13 @@ def follow(scene, *, batches=True, entries=True):
         tail = LacFollower(LedgerReader(LEDGER, metadata, pool), advanced, ask_owner, lambda: PAUSE_S, lambda: entries)
         try:
             async with asyncio.timeout(DEADLINE_S):
-                await scene(bookie, tail, told)
+                await scene(bookie if len(names) == 1 else list(bookies.values()), tail, told)
         finally:
             tail.stop()
             pool.close()
             await pool.wait_closed()
-            server.close()
+            for server in servers.values():
+                server.close()
 
     asyncio.run(run())
 
@@ -189,6 +197,22 @@ def test_where_only_the_lac_is_needed_few_entries_are_read_at_any_rate():
         assert sum(bookie.read.values()) <= 0.2 * 200 * TOGETHER
 
     follow(scene, entries=False)
+
+
+def test_far_bookies_send_an_entry_only_for_a_lac_that_no_near_one_reports():
+    async def scene(bookies, tail, told):
+        near, *far = bookies
+        for _ in range(100):
+            for one in (near, *far):
+                await one.write(1)
+            await until(lambda: tail.lac == near.lac)
+        assert sum(near.read.values()) >= 50
+        assert max(sum(one.read.values()) for one in far) <= 20
+        for one in far:  # a near bookie has no copy of each entry, nor each explicit LAC
+            await one.write(1)
+        await until(lambda: tail.lac == far[0].lac)
+
+    follow(scene, entries=False, names="abc")
 
 
 def test_when_they_rest_they_are_waited_for_one_by_one_again():
