@@ -185,7 +185,7 @@ SCENARIOS: Final = (
     _split("split-break", "1 entry; the brokers' connection may break, or go silent", entries=1, breaks=1),
     _split("split-cut", "1 entry; a session may be lost", entries=1, cuts=1),
     _split("split-death", "2 entries; the coordinator may die", entries=2, deaths=1, short=True),
-    _split("split-stall", "1 entry; a member may stand still", entries=1, stalls=1),
+    _split("split-stall", "1 entry; a broker may stand still", entries=1, stalls=1),
     _keys("keys", "2 entries of one key; a client comes and leaves", keys="mm", changes=2, short=True),
     _keys("keys-break", "the same; the brokers' connection may go silent", keys="mm", changes=2, breaks=1),
     _keys("keys-death", "the same; the coordinator may die", keys="mm", deaths=1),

@@ -20,11 +20,11 @@ from readonly_engine.topic.chain import LedgerChain
 from longtests.model.serving import bits, entry_at, load, mark_delete_of, position, ranges_of
 
 if TYPE_CHECKING:
+    from readonly_engine.broker.split.lease_clock import LeaseClock
     from readonly_engine.broker.split.leases import Grant, Report
 
 NOW: Final = 0.0
 TICK_S: Final = LEASE_S / 2
-LONG_AGO: Final = -2 * LEASE_S
 PERMITS: Final = 1
 """Messages that a client takes before it acks."""
 
@@ -156,9 +156,11 @@ def cursor_read(host: SplitHost, acked: int) -> None:
     coordinator_of(host).cursor_read()
 
 
-def connected(host: SplitHost) -> None:
-    """Handle a new connection to the coordinator."""
-    host.member.connected()
+def connected(host: SplitHost) -> bool:
+    """Handle a new connection to the coordinator, as SplitSession; return False if the member must begin again."""
+    if host.member.expired(NOW):
+        host.member.forget_coordinator()
+    return not host.member.expired(NOW) and host.member.connected()
 
 
 def report(host: SplitHost, unanswered: int) -> Report | None:
@@ -245,15 +247,33 @@ def acked_here(host: SplitHost) -> int:
     return bits(entry for entry in range(host.entries) if host.cursor.is_acked(position(entry)))
 
 
-def shift(host: SplitHost) -> None:
-    """Let a tick pass."""
-    member = host.member
-    member.until = max(member.until - TICK_S, LONG_AGO)
-    member._sent = {number: max(at - TICK_S, LONG_AGO) for number, at in member._sent.items()}
-    if host.coordinator is not None:
-        host.coordinator.lost = 0
-        for one in host.coordinator._members.values():
-            one.until = max(one.until - TICK_S, LONG_AGO)
+def shift(host: SplitHost, renews: bool) -> None:
+    """Let a tick pass.
+
+    Args:
+        host: the broker.
+        renews: whether a coordinator renews its own lease in time: it runs, and reaches ZooKeeper.
+    """
+    if host.coordinator is None:
+        age(host.member)
+        return
+    if not renews:
+        age(host.member)
+    host.coordinator.lost = 0
+    for name, one in host.coordinator._members.items():
+        if name != host.name or not renews:
+            one.until = earlier(one.until)
+
+
+def age(lease: LeaseClock) -> None:
+    """Let a tick pass for a member's lease. An answer to a report extends it by LEASE_S at most."""
+    lease.until = earlier(lease.until)
+    lease._sent = {number: max(at - TICK_S, NOW - LEASE_S) for number, at in lease._sent.items()}
+
+
+def earlier(until: float) -> float:
+    """Return the end of a lease after a tick; of one that has ended, it does not matter when."""
+    return max(until - TICK_S, NOW) if until > NOW else until
 
 
 def entries_of(grant: Grant) -> int:

@@ -73,7 +73,7 @@ class SplitState(NamedTuple):
         cuts: number of cuts between a broker and ZooKeeper that are left.
         breaks: number of broken connections between the brokers that are left.
         moves: number of moves of the owner that are left.
-        stalls: number of times that the process of a member may stand still, with its connections.
+        stalls: number of times that the process of a broker may stand still, with its connections.
         leaves: number of times that the last client of a broker may leave; no fault.
         acked: entries that a client has acked.
         late: entries whose acks were under way when a coordinator read the owner's cursor.
@@ -109,7 +109,7 @@ class SplitModel:
         cuts: number of cuts between a broker and ZooKeeper.
         breaks: number of broken connections between the brokers.
         moves: number of moves of the owner.
-        stalls: number of times that the process of a member stands still.
+        stalls: number of times that the process of a broker stands still.
         leaves: number of times that the last client of a broker leaves.
         mutants: mistakes to make.
     """
@@ -166,7 +166,7 @@ class SplitModel:
         for x, host in enumerate(at.hosts):
             who = f"broker {'AB'[x]}"
             if host.still == 1:
-                yield f"{who} goes on", _with(at, x, host._replace(still=0))
+                yield f"{who} goes on", self._timed(_with(at, x, host._replace(still=0)), x)
             if not host.alive or host.still:
                 continue
             yield from self._claims(at, x, host, who)
@@ -192,7 +192,7 @@ class SplitModel:
             machine = self._machines.call(machine, calls.coordinate, at.epoch + 1, "AB"[x])[0]
             yield (
                 f"{who} claims the subscription, and reads the owner's cursor",
-                _with(at, x, host._replace(machine=machine, has=0, reading=NOT_READ))._replace(
+                _with(at, x, host._replace(machine=machine, has=0, silent=0, reading=NOT_READ))._replace(
                     node=x, epoch=at.epoch + 1, late=_under_way(at)
                 ),
             )
@@ -300,11 +300,14 @@ class SplitModel:
         elif host.joined:
             if report is not None and not host.reports:
                 yield f"{who} reports", _with(at, x, host._replace(machine=machine, reports=(report,)))
+            if other.still and not self._ask(host, calls.epoch_of):
+                yield f"{who} gives up: no grant has come", self._begin_again(at, x)
         elif at.linked and other.alive and not other.still and self._coordinating(other) and not other.resigning:
-            mine = self._machines.call(host.machine, calls.connected)[0]
+            mine, counts = self._machines.call(host.machine, calls.connected)
             theirs = self._machines.call(other.machine, calls.join, "AB"[x])[0]
             joined = _with(at, x, host._replace(machine=mine, joined=1, reports=(), grants=()))
-            yield f"{who} joins", _with(joined, 1 - x, other._replace(machine=theirs))
+            joined = _with(joined, 1 - x, other._replace(machine=theirs))
+            yield f"{who} joins", joined if counts else self._begin_again(joined, x)
         if at.linked and host.reports and other.alive and not other.still:
             after = _with(at, x, host._replace(reports=host.reports[1:]))
             step = f"the report of {who} arrives"
@@ -377,7 +380,7 @@ class SplitModel:
                     yield "the brokers' connection goes silent", cut
         if at.stalls:
             for x, host in enumerate(at.hosts):
-                if host.joined:
+                if host.joined or self._coordinating(host):
                     for still in (1, FOR_EVER):
                         stopped = _with(at, x, host._replace(still=still))._replace(stalls=at.stalls - 1, faulty=1)
                         yield f"broker {'AB'[x]} stands still{' for ever' if still == FOR_EVER else ''}", stopped
@@ -405,21 +408,29 @@ class SplitModel:
         hosts = []
         node = at.node
         for x, host in enumerate(at.hosts):
-            machine = self._machines.call(host.machine, calls.shift)[0]
-            silent = min(host.silent + 1, SESSION_TICKS) if host.cut or not host.alive else 0
+            silences = host.cut or not host.alive or host.still
+            machine = self._machines.call(host.machine, calls.shift, not silences)[0]
+            lost = host.silent == SESSION_TICKS and self._coordinating(host)  # until it learns that
+            silent = min(host.silent + 1, SESSION_TICKS) if silences or lost else 0
             if silent == SESSION_TICKS and node == x:
                 node = NONE
             hosts.append(host._replace(machine=machine, silent=silent))
         after = at._replace(hosts=tuple(hosts), node=node)
         for x, host in enumerate(after.hosts):
-            if host.alive and self._coordinating(host):
-                machine, ended = self._machines.call(host.machine, calls.on_timer)
-                after = _with(after, x, after.hosts[x]._replace(machine=machine))
-                if ended:
-                    after = _with(after, 1 - x, after.hosts[1 - x]._replace(joined=0, reports=()))
+            after = self._timed(after, x)
             if host.alive and host.joined and self._ask(host, calls.expired) and not at.linked:
-                after = self._begin_again(after, x)._replace(linked=1)
-        return after
+                after = self._begin_again(after, x)
+        # A connection that was silent has ended with one of its ends; the next one works.
+        return after if any(host.joined for host in after.hosts) else after._replace(linked=1)
+
+    def _timed(self, at: SplitState, x: int) -> SplitState:
+        """Let a coordinator that runs take back what a lost member has."""
+        host = at.hosts[x]
+        if not host.alive or host.still or not self._coordinating(host):
+            return at
+        machine, ended = self._machines.call(host.machine, calls.on_timer)
+        after = _with(at, x, host._replace(machine=machine))
+        return _with(after, 1 - x, after.hosts[1 - x]._replace(joined=0, reports=())) if ended else after
 
     # Machines
 
