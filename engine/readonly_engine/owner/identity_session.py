@@ -29,7 +29,7 @@ VERIFICATION_S = 2.0
 """An owner sends no answer to new credentials that it accepts. It closes the connection almost at once on others."""
 
 IDLE_TIMEOUT_S = 30.0
-"""Interval of the checks for unused connections. One that is unused at two checks is closed: clients may reconnect meanwhile."""
+"""Time for which connections without clients stay open, for clients that reconnect. Also the interval of checks for idle ones."""
 
 MAX_CONCURRENT_PROBES = 100
 PROBE_INTERVAL_S = 0.02
@@ -100,7 +100,7 @@ class IdentitySession:
         self._verifying: list[OwnerConnection] = []
         self._verification: asyncio.Task[None] | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
-        self._unused: set[OwnerConnection] = set()
+        self._idle_peers: set[OwnerConnection] = set()
         self._probe_handle: asyncio.Handle | None = None
         self._closed = False
 
@@ -225,6 +225,9 @@ class IdentitySession:
         if self._refresh is not None:
             self._apply(self._refresh.leave(client))
         if not self._clients:
+            if self._idle_timer is not None:  # of a check for idle connections
+                self._idle_timer.cancel()
+                self._idle_timer = None
             self._close_later()
 
     def _close_later(self) -> None:
@@ -233,16 +236,17 @@ class IdentitySession:
 
     @ends("_fail_unexpectedly")
     def _close_unused(self) -> None:
-        """Close what this check and the last one found unused: without clients, each idle connection.
+        """Close all idle connections if there have been no clients for a while.
 
-        Idle connections to brokers of the pool are closed in any case: there, they count as clients, which keep that broker's
-        connections to this one open.
+        Those to brokers of the pool that were idle at the last check, too, are closed in any case: there, they count as clients,
+        which keep that broker's connections to this one open.
         """
         self._idle_timer = None
-        unused = {one for target, one in self._open.items() if one.idle and (target.peer or not self._clients)}
-        for connection in unused & self._unused:
-            connection.close()
-        self._unused = {connection for connection in unused if not connection.closed}
+        idle = {one: target for target, one in self._open.items() if one.idle}
+        for connection in idle:
+            if not self._clients or connection in self._idle_peers:
+                connection.close()
+        self._idle_peers = {one for one, target in idle.items() if target.peer and not one.closed}
         left = [target for target, connection in self._open.items() if not connection.closed]
         if any(target.peer for target in left) or (not self._clients and (left or self._opening)):
             self._close_later()
