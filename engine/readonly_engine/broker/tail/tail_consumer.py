@@ -262,6 +262,7 @@ class TailConsumer:
             return
         error = task.exception()
         if error is None:
+            self.start()  # where the pushes ended meanwhile, and are wanted again
             return
         # While the owner still has this broker's consumer of a connection that is gone, another one is refused as busy.
         busy = isinstance(error, OwnerRefusedError) and error.code == ServerError.ConsumerBusy

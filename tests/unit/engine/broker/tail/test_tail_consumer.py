@@ -449,6 +449,16 @@ async def test_an_owner_pushes_nothing_where_only_the_ledgers_are_followed():
         await until(lambda: stage.tail.pushed)
 
 
+async def test_an_owner_pushes_again_where_entries_were_not_needed_during_a_look_at_the_policies(stage):
+    stage.tail.start()
+    await until(lambda: stage.tail.pushed)
+    stage.tail.policies_changed()
+    for followed in (Follow.LEDGERS, Follow.ENTRIES):
+        stage.log.followed = followed
+        stage.tail.followed()
+    await until(lambda: stage.tail.pushed, 5)
+
+
 async def test_a_subscribe_under_way_is_closed_where_only_the_ledgers_are_followed_now(stage):
     stage.tail.start()
     stage.log.followed = Follow.LEDGERS
