@@ -93,6 +93,7 @@ class ProxiedProducer:
         self._migrated = False
         self._draining = False
         self._ended = False
+        self._answered: asyncio.Future[None] | None = None  # the next answer to a message, for who waits for it
 
     @property
     def ready(self) -> bool:
@@ -226,6 +227,7 @@ class ProxiedProducer:
             command: the client's CLOSE_PRODUCER, if the client closes it.
         """
         self._ended = True
+        self._on_answered()
         self._cancel_deadline()
         owner, self._owner = self._owner, None
         if owner is None:
@@ -246,6 +248,7 @@ class ProxiedProducer:
     def on_client_lost(self) -> None:
         """End the producer after its client has disconnected. The owner closes it with the client's connection to the owner."""
         self._ended = True
+        self._on_answered()
         self._cancel_deadline()
         self._owner = None
 
@@ -254,8 +257,10 @@ class ProxiedProducer:
         if command.type == BaseCommand.SEND_RECEIPT:
             self.unanswered = max(0, self.unanswered - 1)
             self._confirmed = True
+            self._on_answered()
         elif command.type == BaseCommand.SEND_ERROR:
             self.unanswered = max(0, self.unanswered - 1)
+            self._on_answered()
         elif command.type == BaseCommand.CLOSE_PRODUCER:
             self.on_connection_lost()
             return
@@ -268,7 +273,16 @@ class ProxiedProducer:
         self._draining = True
 
     async def close_for_reconnect(self) -> None:
-        """Close the producer on both sides, so that the client looks the topic up and creates it again."""
+        """Close the producer on both sides, so that the client looks the topic up and creates it again.
+
+        First wait for a receipt, if messages are under way and none has one: the client ignores a receipt that comes after
+        CLOSE_PRODUCER. It would restart its sequence with the ids of its queued messages, and deduplication would drop these.
+        """
+        while self.unanswered and not self._confirmed and not self._ended:
+            self._answered = asyncio.get_running_loop().create_future()
+            await self._answered
+        if self._ended:
+            return
         if not self._confirmed and self._command.producer.producer_access_mode == ProducerAccessMode.AccessShared:
             # Nothing is published yet. Close it on the client first, so that nothing is published in between, either.
             self._close_at_client()
@@ -292,6 +306,12 @@ class ProxiedProducer:
             owner.remove_producer(self.producer_id, self)
             self._connections.on_producer_left(owner)
         self.unanswered = 0
+        self._on_answered()
+
+    def _on_answered(self) -> None:
+        answered, self._answered = self._answered, None
+        if answered is not None and not answered.done():
+            answered.set_result(None)
 
     def _invalidate_owner(self) -> None:
         self._client.services.owners.invalidate(self._command.producer.topic, self._client.identity)

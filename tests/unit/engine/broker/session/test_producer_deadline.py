@@ -1,4 +1,4 @@
-"""An owner that does not answer PRODUCER, with everything around the producer played."""
+"""An owner that does not answer PRODUCER, or a SEND, with everything around the producer played."""
 
 import asyncio
 from types import SimpleNamespace
@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 from readonly_engine.broker.session import producer as producer_module
 from readonly_engine.broker.session.producer import ProxiedProducer
+from readonly_engine.wire.commands import decode_command
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandProducer, CommandProducerSuccess, ServerError
 
 from tests.support.waiting import until
@@ -35,6 +36,9 @@ class Owner:
     async def request(self, command):
         self.closing.append(command.type)
 
+    def forward(self, _frame):
+        """Take a SEND."""
+
 
 class Scene:
     """A client, its producer and the owner."""
@@ -43,10 +47,12 @@ class Scene:
         monkeypatch.setattr(producer_module, "REQUEST_TIMEOUT_S", DEADLINE_S)
         monkeypatch.setattr(producer_module, "reject_unbound", lambda *_: None)
         self.owner, self.refused, self.sent = Owner(), [], []
-        services = SimpleNamespace(draining=False, spawn=asyncio.ensure_future)
+        owners = SimpleNamespace(invalidate=lambda *_: None)
+        services = SimpleNamespace(draining=False, spawn=asyncio.ensure_future, owners=owners)
         client = SimpleNamespace(
             services=services,
             client_version="raw",
+            identity=None,
             refuse=lambda *words: self.refused.append(words),
             send=self.sent.append,
         )
@@ -90,6 +96,27 @@ async def test_after_the_first_answer_there_is_no_deadline(monkeypatch, ready):
     assert len(scene.sent) == 1
     assert not scene.refused
     assert not scene.producer.ended
+
+
+@pytest.mark.parametrize("answer", [BaseCommand.SEND_RECEIPT, BaseCommand.SEND_ERROR, None])
+async def test_a_producer_whose_first_message_is_under_way_is_closed_after_its_receipt(monkeypatch, answer):
+    """C++ clients ignore a receipt after CLOSE_PRODUCER. Their next producer would reuse the sequence ids of queued messages."""
+    scene = Scene(monkeypatch)
+    await scene.producer.start()
+    success = CommandProducerSuccess(request_id=7, producer_name="a", producer_ready=True)
+    scene.owner.answer(BaseCommand(type=BaseCommand.PRODUCER_SUCCESS, producer_success=success))
+    scene.producer.start_draining()
+    scene.producer.publish(b"the first message")
+    closing = asyncio.ensure_future(scene.producer.close_for_reconnect())
+    await asyncio.sleep(0)
+    assert len(scene.sent) == 1
+    if answer is None:
+        scene.producer.on_connection_lost()
+    else:
+        scene.producer.on_command(BaseCommand(type=answer), b"")
+    await closing
+    sent = [decode_command(frame[4:])[0].type for frame in scene.sent[1:]]
+    assert sent == [*([] if answer is None else [answer]), BaseCommand.CLOSE_PRODUCER]
 
 
 @pytest.mark.parametrize("leave", ["close", "on_client_lost"])
