@@ -281,7 +281,7 @@ class Coordinator(MemberLeases[_Member]):
         if self._delayed.full:
             return None
         first = self._next = self._cursor.next_unacked(self._next)
-        found = self._chain.run(first, count)
+        found = self._chain.run(first, min(count, RUN_ENTRIES) if self._counts else count)
         if found is None:
             return None
         last = self._cursor.unacked_until(first, Position(first.ledger_id, found[1]))

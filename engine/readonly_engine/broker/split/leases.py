@@ -22,7 +22,7 @@ RENEW_S: Final = 1.0
 """Longest time between two reports of a member."""
 
 RUN_ENTRIES: Final = 100
-"""Entries of a lease at most that were leased before (dispatcherMaxReadBatchSize)."""
+"""Entries of a lease at most that came back, or may have redelivery counts (dispatcherMaxReadBatchSize)."""
 
 TURN_ENTRIES: Final = 500
 """Entries that one member gets before the next one does: all of some 50 ms at a tail, so that each broker wakes up less often."""
@@ -43,7 +43,7 @@ MAX_COUNTS: Final = 200
 """Runs of entries with redelivery counts in one report or grant of keys, beside the names of consumers."""
 
 MAX_ENTRIES: Final = MAX_RANGES * RUN_ENTRIES
-"""Entries of one range at most: leases that touch are one range."""
+"""Entries of one run in a report at most: longer ranges are several runs."""
 
 MAX_MEMBERS: Final = 100
 """Members of one subscription."""
@@ -189,6 +189,8 @@ def runs_of(ranges: PositionRanges, counts: dict[Position, int] | None = None) -
                     runs.append(Run(ledger_id, first, entry_id - 1))
                 runs.append(Run(ledger_id, entry_id, entry_id, count))
                 first = entry_id + 1
-        if first <= upper.entry_id:
-            runs.append(Run(ledger_id, first, upper.entry_id))
+        runs += [
+            Run(ledger_id, begin, min(begin + MAX_ENTRIES - 1, upper.entry_id))
+            for begin in range(first, upper.entry_id + 1, MAX_ENTRIES)
+        ]
     return tuple(runs)

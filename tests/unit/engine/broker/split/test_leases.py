@@ -18,11 +18,14 @@ from readonly_engine.broker.split.leases import (
     MAX_RANGES,
     MAX_WANTED,
     RENEW_S,
+    RUN_ENTRIES,
     TURN_ENTRIES,
     Deferred,
     Grant,
     Report,
     Run,
+    ranges_of,
+    runs_of,
 )
 from readonly_engine.broker.split.member import ACKS_S, REPORT_S, RETURN_S, SOON_MS, Member
 from readonly_engine.broker.split.reported_acks import KEPT_S, ReportedAcks
@@ -183,6 +186,20 @@ def test_new_entries_go_to_the_next_member_not_to_all(topic):
             topic.write()
         leased.append({name: sum(run.entries for run in runs) for name, runs in scene.grant().items() if runs})
     assert leased == [{"a": 60}, {"b": 40}, {"a": TURN_ENTRIES}, {"b": 150}]
+
+
+def test_inherited_counts_and_long_ranges_fit_the_lists_that_brokers_exchange(topic):
+    positions = [topic.write() for _ in range(RUN_ENTRIES + 50)]
+    counts = tuple(Run(*one, one.entry_id, 1) for one in positions)
+    coordinator = Coordinator(EPOCH, topic.chain, CursorReplica(topic.chain, Position(1, -1)), counts=counts)
+    assert coordinator.join("a", 1.0)
+    wanted = Report(EPOCH, 1, 0, MAX_WANTED, 0, 0)
+    assert coordinator.report("a", wanted, 1.0)
+    grant = coordinator.grants(1.0, 1e9)["a"]
+    assert [run.entries for run in decode_grant(encode_grant(grant)).leases] == [RUN_ENTRIES, 50]
+    acked = runs_of(ranges_of((Run(1, 0, 2 * MAX_ENTRIES),)))
+    assert [run.entries for run in acked] == [MAX_ENTRIES, MAX_ENTRIES, 1]
+    assert decode_report(encode_report(wanted._replace(acked=acked))).acked == acked
 
 
 def test_leases_that_continue_each_other_are_read_at_once(topic):
