@@ -212,9 +212,7 @@ class Member(LeaseClock):
         _, counts = self._dispatcher.take_undelivered()
         unacked = self._held.without(self._acked_here())  # the coordinator reads the owner's cursor for the others
         returned = runs_of(unacked, counts)
-        if (
-            len(returned) > MAX_RANGES
-        ):  # first those with counts: the coordinator takes the others when the member has left
+        if len(returned) > MAX_RANGES:  # with counts first: the coordinator takes the others when the member has left
             returned = tuple(sorted(returned, key=lambda run: not run.redelivery_count)[:MAX_RANGES])
         self._held = PositionRanges()
         self._last += 1

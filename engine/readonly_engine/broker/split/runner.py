@@ -132,9 +132,7 @@ class SplitRunner:
         self._coordinator = self._failure = ""
         self._members: dict[str, MemberLink] = {}
         self._work: set[asyncio.Task[None]] = set()
-        self._asking: set[asyncio.Task[None]] = (
-            set()
-        )  # part of the work: what the owner or the metadata store must answer
+        self._asking: set[asyncio.Task[None]] = set()  # work that waits for the owner or the metadata store
         self._timer: asyncio.TimerHandle | None = None
         self._soon: asyncio.Handle | None = None
         self._begun = self._reported_end = False
