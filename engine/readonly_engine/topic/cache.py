@@ -17,6 +17,16 @@ _BITS: Final = 7
 BLOCK: Final = 1 << _BITS
 """Entries with adjacent ids that share one lookup."""
 
+LARGE_ENTRY: Final = 16 << 10
+"""Mean size of entries from which on a first read of a backlog does not fill the cache: the kernel's pages for them would cost as
+much as the reads. Smaller entries cost more to read than to keep."""
+
+MAX_ONCE: Final = 64 << 20
+"""Bytes of large entries that were read once, at most half of the cache: for readers that follow closely."""
+
+MAX_SEEN: Final = 10_000
+"""Blocks of large entries that are remembered as read once, after their eviction."""
+
 
 class _Block:
     """Adjacent entries of one ledger, each at its index. Some may be missing; the list ends at the last one put."""
@@ -61,6 +71,9 @@ class EntryCache:
     Entries are kept in blocks: backlog reads take hundreds at a time, and one lookup for each would dominate their cost.
     The least recently used block is evicted first, from its first entry on, because readers go forward.
 
+    One reader that streams through a backlog of large entries neither fills it nor evicts what others read: it holds only the
+    last MAX_ONCE bytes of such entries. It keeps those that are read again later (2Q, Johnson and Shasha 1994).
+
     Args:
         max_bytes: limit of the sum of payloads; the frames of entries in delivery come on top.
     """
@@ -68,6 +81,9 @@ class EntryCache:
     def __init__(self, max_bytes: int) -> None:
         self._max = max_bytes
         self._blocks: OrderedDict[tuple[int, int], _Block] = OrderedDict()
+        self._once: OrderedDict[tuple[int, int], _Block] = OrderedDict()  # those of _blocks that were read once
+        self._once_size = 0
+        self._seen: OrderedDict[tuple[int, int], None] = OrderedDict()  # those that were, and are gone
         self._count = 0
         self.size = 0
         self.hits = 0
@@ -125,15 +141,19 @@ class EntryCache:
         block.count += 1
         block.size += size
         self._count += 1
-        self.size += size
+        self._resized(key, size)
         if self.size > self._max:
             self._make_room(ledger_id, entry_id, entry_id)
         return entry
 
-    def put_all(self, entries: Sequence[TopicEntry]) -> list[TopicEntry]:
+    def put_all(self, entries: Sequence[TopicEntry], *, backlog: bool = False) -> list[TopicEntry]:
         """Cache consecutive entries of one ledger, at least one; evict others.
 
         Entries of one call do not evict each other. If they exceed the cache, it keeps the first ones, which a caller awaits.
+
+        Args:
+            entries: the entries.
+            backlog: whether they come from a read of a backlog. Then large ones stay for a short time, until they are read again.
 
         Returns:
             The same entries; already cached ones are the cached objects.
@@ -141,25 +161,30 @@ class EntryCache:
         ledger_id, first = entries[0].ledger_id, entries[0].entry_id
         last = first + self._fitting(entries) - 1
         kept: list[TopicEntry] = []
+        once = backlog and summarize(entries)[1] >= LARGE_ENTRY * len(entries)
         for number, begin, end in _pieces(first, last):
             key = (ledger_id, number)
             block = self._blocks.get(key)
             if block is None:
                 block = self._blocks[key] = _Block()
+                if once and key not in self._seen:
+                    self._once[key] = block
+                self._seen.pop(key, None)
             else:
                 self._blocks.move_to_end(key)
             count, size = block.count, block.size
             kept += block.put(begin, list(entries[len(kept) : len(kept) + end - begin]))
             self._count += block.count - count
-            self.size += block.size - size
+            self._resized(key, block.size - size)
         self._make_room(ledger_id, first, last)
         kept += entries[len(kept) :]
         return kept
 
     def clear(self) -> None:
         """Remove all entries."""
-        self._blocks.clear()
-        self._count = self.size = 0
+        for blocks in (self._blocks, self._once, self._seen):
+            blocks.clear()
+        self._count = self.size = self._once_size = 0
 
     def __contains__(self, position: Position) -> bool:
         return self.missing(position.ledger_id, position.entry_id, position.entry_id) == 0
@@ -178,22 +203,40 @@ class EntryCache:
                 return max(count, 1)
         return len(entries)
 
+    def _resized(self, key: tuple[int, int], more: int) -> None:
+        self.size += more
+        if key in self._once:
+            self._once_size += more
+
     def _make_room(self, ledger_id: int, first: int, last: int) -> None:
         """Evict the least recently used entries, except these, which were put last."""
+        self._evict(self._once, self._once_size - min(MAX_ONCE, self._max // 2), ledger_id, first, last)
+        self._evict(self._blocks, self.size - self._max, ledger_id, first, last)
+
+    def _evict(
+        self, blocks: OrderedDict[tuple[int, int], _Block], excess: int, ledger_id: int, first: int, last: int
+    ) -> None:
+        if excess <= 0:
+            return
         emptied = []
-        for key, block in self._blocks.items():
-            if self.size <= self._max:
+        for key, block in blocks.items():
+            if excess <= 0:
                 break
             start = key[1] << _BITS
             spared = range(first - start, last + 1 - start) if key[0] == ledger_id else range(0)
             count, size = block.count, block.size
-            block.drop_first(self.size - self._max, spared)
+            block.drop_first(excess, spared)
+            excess -= size - block.size
             self._count += block.count - count
-            self.size += block.size - size
+            self._resized(key, block.size - size)
             if not block.count:
                 emptied.append(key)
         for key in emptied:
             del self._blocks[key]
+            if self._once.pop(key, None) is not None:
+                self._seen[key] = None
+                if len(self._seen) > MAX_SEEN:
+                    self._seen.popitem(last=False)
 
 
 def _pieces(first: int, last: int) -> Iterator[tuple[int, int, int]]:

@@ -137,7 +137,7 @@ class SharedReads:
     async def _fetch(self, ledger_id: int, first: int, last: int) -> list[TopicEntry]:
         entries = [TopicEntry(entry) for entry in await self._sources.read(ledger_id, first, last)]
         self._entry_bytes = max(summarize(entries)[1] // len(entries), 1)
-        return self._cache.put_all(entries)
+        return self._cache.put_all(entries, backlog=True)
 
 
 async def _result(read: PendingRead, first: Position, count: int) -> list[TopicEntry]:

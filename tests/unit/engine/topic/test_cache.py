@@ -1,6 +1,9 @@
+from unittest.mock import patch
+
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from readonly_engine.topic.cache import BLOCK, EntryCache
+from readonly_engine.topic import cache as module
+from readonly_engine.topic.cache import BLOCK, LARGE_ENTRY, EntryCache
 from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.entry import Entry
@@ -51,6 +54,35 @@ def test_entries_are_put_and_found_by_the_hundred():
     assert (cache.missing(1, 400, 900), cache.missing(2, 0, 900)) == (501, 901)
 
 
+def stream(cache, begin, end, size=LARGE_ENTRY):
+    """Put entries as a reader of a backlog does."""
+    for first in range(begin, end, 5):
+        cache.put_all([entry(number, size) for number in range(first, min(first + 5, end))], backlog=True)
+
+
+def test_one_reader_of_a_backlog_of_large_entries_evicts_nothing_of_others():
+    cache = EntryCache(400 * LARGE_ENTRY)
+    others = [TopicEntry(Entry(2, number, number - 1, 0, b"x" * LARGE_ENTRY)) for number in range(150)]
+    cache.put_all(others)
+    stream(cache, 0, 8 * BLOCK)
+    assert numbers(cache, range(150), ledger_id=2) == list(range(150))
+    assert numbers(cache, range(8 * BLOCK)) == list(range(6 * BLOCK + 56, 8 * BLOCK)), "the last half of the cache"
+    assert cache.size == 350 * LARGE_ENTRY
+    stream(cache, 0, BLOCK)
+    stream(cache, 8 * BLOCK, 16 * BLOCK)
+    assert numbers(cache, range(2 * BLOCK)) == list(range(BLOCK)), "it keeps what was read again"
+    stream(cache, 20 * BLOCK, 30 * BLOCK, LARGE_ENTRY - 1)
+    assert len(numbers(cache, range(20 * BLOCK, 30 * BLOCK))) == 400, "smaller ones fill it"
+
+
+def test_blocks_that_were_read_once_are_remembered_up_to_a_limit():
+    cache = EntryCache(2 * LARGE_ENTRY)
+    with patch.object(module, "MAX_SEEN", 3):
+        for number in [*range(6), 3, 9, 1]:
+            cache.put_all([entry(number * BLOCK, LARGE_ENTRY)], backlog=True)
+    assert numbers(cache, [number * BLOCK for number in range(10)]) == [BLOCK, 3 * BLOCK]
+
+
 PLACES = st.sampled_from([0, 1, 60, BLOCK - 2, BLOCK, 2 * BLOCK + 9])
 
 
@@ -69,7 +101,8 @@ def test_the_cache_has_what_was_put_last_within_its_size(operations, limit):
         else:
             new = [TopicEntry(Entry(ledger_id, first + i, 0, 0, b"x" * ((first + i) % 10))) for i in range(count)]
             cached = {key for key in put if Position(*key) in cache}
-            kept = cache.put_all(new)
+            with patch.object(module, "LARGE_ENTRY", 5):
+                kept = cache.put_all(new, backlog=True)
             assert [(one.ledger_id, one.entry_id) for one in kept] == [(ledger_id, first + i) for i in range(count)]
             places = [(ledger_id, first + i) for i in range(count)]
             put.update((place, one) for place, one in zip(places, kept, strict=True) if place not in cached)
