@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from readonly_engine.metadata.topic_name import TopicName
 
 SUBSCRIPTIONS: Final = 4
-"""Subscriptions of a topic with consumers from which on the pool serves new ones. With one, owner and pool together need 1.1 to
-1.5 times the CPU of the owner alone, with three up to 1.3 times, with ten 0.6 to 0.9 times."""
+"""Subscriptions of a topic with consumers from which on the pool serves new ones. With one, owner and pool together need up
+to 1.3 times the CPU of the owner alone, with three 1.1 times, with ten 0.8 times, with thirty 0.6 times."""
 
 FEW: Final = SUBSCRIPTIONS - 2
 """Subscriptions of a topic whose consumers go back to the owner. Between both numbers they stay where they are."""
