@@ -45,6 +45,7 @@ BENCHES: Final[dict[str, tuple[str, Callable[[BenchCluster, Plan], Report]]]] = 
     "catch-up": (catch_up.TITLE, catch_up.run),
     "shared": (shared.TITLE, shared.run),
     "split": (split.TITLE, split.run),
+    "split-limit": (split.LIMIT_TITLE, split.run_limit),
     "latency": (latency.TITLE, latency.run),
     "subscriptions": (subscriptions.TITLE, subscriptions.run),
     "local-subscriptions": (local_subscriptions.TITLE, local_subscriptions.run),

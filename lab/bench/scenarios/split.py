@@ -1,6 +1,7 @@
 """Split subscriptions: CPU of each broker for one subscription with acks, by one broker (Single), and by 1, 2 and 4 (Split).
 
-At a tail, each side gets the same rate. A backlog shows the limit: each side delivers it as fast as it can.
+At a tail, each side gets the same rate. A backlog shows the limit: each side delivers it as fast as it can, and each read-only
+broker may use a part of a core. So the machine has CPU left for the clients, as if each broker had a machine of its own.
 """
 
 from __future__ import annotations
@@ -17,13 +18,16 @@ from typing import TYPE_CHECKING, Final
 from bench.client import LoadClient
 from bench.cpu import Meter
 from bench.figures import Bar, Report, Sample, ratio
+from bench.quota import limited
 from bench.sides import FIRST_S, KEPT_UP, SETTLE_S
 from devstack.console import say
+from devstack.errors import DevstackError
 
 if TYPE_CHECKING:
     from bench.cluster import BenchCluster
     from bench.plan import Plan
 
+LIMIT_TITLE: Final = "One Shared or Key_Shared subscription at its limit: brokers that may use 15 % of a core each"
 TITLE: Final = "One Shared or Key_Shared subscription with acks: CPU of one broker, and of several that split it"
 CONSUMERS: Final = 40
 SIDES: Final = (("owner", 0), ("Single", 1), ("Split", 1), ("Split", 2), ("Split", 4))
@@ -36,7 +40,7 @@ class SplitWorkload:
 
     Attributes:
         kind: type of the subscription.
-        rate: messages per second; 0 for a backlog.
+        rate: messages per second; of a backlog, while it is published, and 0 for as many as possible.
         batched: whether they are published in batches.
         backlog: messages of the backlog.
     """
@@ -56,12 +60,20 @@ WORKS: Final = (
     SplitWorkload("Shared", 5_000, batched=True),
     SplitWorkload("Key_Shared", 2_000),
     SplitWorkload("Key_Shared", 5_000, batched=True),
-    SplitWorkload("Shared", backlog=200_000),
-    SplitWorkload("Key_Shared", backlog=200_000),
 )
-DRAINED: Final = 0.98
-"""Part of a backlog at which its measurement ends: the last few messages wait for permits of single consumers."""
+LIMITS: Final = (
+    SplitWorkload("Shared", backlog=300_000),
+    SplitWorkload("Shared", 10_000, batched=True, backlog=500_000),
+    SplitWorkload("Key_Shared", backlog=150_000),
+)
+BEGUN: Final = 0.15
+DRAINED: Final = 0.85
+"""Parts of a backlog at which its measurement begins and ends. Before, consumers connect; the last messages wait for permits."""
 
+SHARE: Final = 0.15
+"""Part of a core that each read-only broker may use for a backlog: four of them leave most of two cores to the clients."""
+
+DRAIN_S: Final = 120.0
 WRITE_S: Final = 300.0
 
 
@@ -94,12 +106,23 @@ class Measured:
 
 
 def run(cluster: BenchCluster, plan: Plan) -> Report:
-    """Measure all works."""
+    """Measure the tails."""
+    return _report(cluster, plan, WORKS)
+
+
+def run_limit(cluster: BenchCluster, plan: Plan) -> Report:
+    """Measure the backlogs."""
+    return _report(cluster, plan, LIMITS)
+
+
+def _report(cluster: BenchCluster, plan: Plan, works: tuple[SplitWorkload, ...]) -> Report:
     rows, bars, raw, notes = [], [], [], list[str]()
-    for work in plan.pick(WORKS, WORKS[:1]):
+    for work in plan.pick(works, works[:1]):
         rounds = _rounds(cluster, plan, work)
         single = [one.total_us for one in rounds["Single", 1]]
+        alone = [one.delivered / one.seconds for one in rounds["Single", 1]]
         for (dispatch, brokers), measured in rounds.items():
+            rate = Sample(tuple(one.delivered / one.seconds for one in measured))
             total = Sample(tuple(one.total_us for one in measured))
             most = Sample(tuple(max(one.brokers_us, default=0.0) for one in measured))
             left = Sample(tuple(one.owner_us for one in measured))
@@ -108,7 +131,8 @@ def run(cluster: BenchCluster, plan: Plan) -> Report:
                 (
                     str(work),
                     label,
-                    Sample(tuple(one.delivered / one.seconds for one in measured)).text(",.0f"),
+                    rate.text(",.0f"),
+                    ratio(rate.values, alone).text() if work.backlog else "",
                     total.text(".1f") if brokers else "",
                     ratio(total.values, single).text() if brokers else "",
                     most.text(".1f") if brokers else "",
@@ -132,10 +156,11 @@ def run(cluster: BenchCluster, plan: Plan) -> Report:
         "subscription",
         "brokers",
         "messages/s",
+        "rate to Single",
         "all brokers, µs per message",
         "ratio to Single",
         "most loaded broker, µs",
-        "owner, with publishing, µs",
+        "owner, µs",
     )
     return Report(columns, tuple(rows), "µs of CPU per message", tuple(bars), tuple(notes), raw)
 
@@ -144,7 +169,7 @@ def _rounds(cluster: BenchCluster, plan: Plan, work: SplitWorkload) -> dict[tupl
     """Measure all sides in turns."""
     found: dict[tuple[str, int], list[Measured]] = {side: [] for side in SIDES}
     topic = cluster.topic("split")
-    amount = {"count": work.backlog} if work.backlog else {"rate": work.rate}
+    amount = {name: value for name, value in (("count", work.backlog), ("rate", work.rate)) if value}
     with LoadClient("produce", broker=cluster.owner, topic=topic, batched=work.batched, **amount) as publisher:
         if work.backlog:
             publisher.until_done(WRITE_S)
@@ -177,8 +202,9 @@ def _side(
             bindings.write_text(json.dumps({"revision": "1", "bindings": [binding]}), encoding="utf-8")
             pool = stack.enter_context(cluster.pool(brokers, topic, options=["--bindings", str(bindings)]))
             engines = pool.brokers
+            for one in engines if work.backlog else ():
+                stack.enter_context(limited(one.process.pid, SHARE))
         addresses = [one.address for one in engines] or [cluster.owner]
-        meter = Meter({"owner": [cluster.pid("broker-0")]} | {one.url: [one.process.pid] for one in engines})
         readers = [
             stack.enter_context(
                 LoadClient(
@@ -196,18 +222,18 @@ def _side(
             )
             for address in addresses
         ]
-        if not work.backlog:
+        if work.backlog:
+            _wait(readers, BEGUN * work.backlog)
+        else:
             for reader in readers:
                 reader.until_messages(1, FIRST_S)
             time.sleep(2 * SETTLE_S)
-            meter = Meter({"owner": [cluster.pid("broker-0")]} | {one.url: [one.process.pid] for one in engines})
+        meter = Meter({"owner": [cluster.pid("broker-0")]} | {one.url: [one.process.pid] for one in engines})
         begin = time.monotonic()
         published, before = publisher.counted().messages, [one.dispatched(topic) for one in engines]
-        delivered = 0 if work.backlog else _count(readers)
+        delivered = _count(readers)
         if work.backlog:
-            before = [0] * len(engines)
-            while _count(readers) < DRAINED * work.backlog and time.monotonic() < begin + FIRST_S:
-                time.sleep(0.05)
+            _wait(readers, DRAINED * work.backlog)
         else:
             time.sleep(plan.seconds)
         cpu, seconds = meter.used(), time.monotonic() - begin
@@ -224,6 +250,19 @@ def _side(
         seconds,
         tuple(one / max(1, sum(by_each)) for one in by_each),
     )
+
+
+def _wait(readers: list[LoadClient], messages: float) -> None:
+    """Wait until all clients together have so many messages.
+
+    Raises:
+        DevstackError: they have not within DRAIN_S.
+    """
+    deadline = time.monotonic() + DRAIN_S
+    while (count := _count(readers)) < messages:
+        if time.monotonic() > deadline:
+            raise DevstackError("a backlog was not delivered in time", f"{count:,} of {messages:,.0f} messages")
+        time.sleep(0.02)
 
 
 def _count(readers: list[LoadClient]) -> int:
