@@ -13,7 +13,7 @@ import uuid
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from bench.client import LoadClient
 from bench.cpu import Meter
@@ -169,7 +169,7 @@ def _rounds(cluster: BenchCluster, plan: Plan, work: SplitWorkload) -> dict[tupl
     """Measure all sides in turns."""
     found: dict[tuple[str, int], list[Measured]] = {side: [] for side in SIDES}
     topic = cluster.topic("split")
-    amount = {name: value for name, value in (("count", work.backlog), ("rate", work.rate)) if value}
+    amount: dict[str, Any] = {name: value for name, value in (("count", work.backlog), ("rate", work.rate)) if value}
     with LoadClient("produce", broker=cluster.owner, topic=topic, batched=work.batched, **amount) as publisher:
         if work.backlog:
             publisher.until_done(WRITE_S)
