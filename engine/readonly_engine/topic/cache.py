@@ -24,7 +24,7 @@ much as the reads. Smaller entries cost more to read than to keep."""
 MAX_ONCE: Final = 64 << 20
 """Bytes of large entries that were read once, at most half of the cache: for readers that follow closely."""
 
-MAX_SEEN: Final = 10_000
+MAX_ONCE_EVICTED: Final = 10_000
 """Blocks of large entries that are remembered as read once, after their eviction."""
 
 
@@ -83,7 +83,7 @@ class EntryCache:
         self._blocks: OrderedDict[tuple[int, int], _Block] = OrderedDict()
         self._once: OrderedDict[tuple[int, int], _Block] = OrderedDict()  # those of _blocks that were read once
         self._once_size = 0
-        self._seen: OrderedDict[tuple[int, int], None] = OrderedDict()  # those that were, and are gone
+        self._once_evicted: OrderedDict[tuple[int, int], None] = OrderedDict()  # those that were, and are gone
         self._count = 0
         self.size = 0
         self.hits = 0
@@ -167,9 +167,9 @@ class EntryCache:
             block = self._blocks.get(key)
             if block is None:
                 block = self._blocks[key] = _Block()
-                if once and key not in self._seen:
+                if once and key not in self._once_evicted:
                     self._once[key] = block
-                self._seen.pop(key, None)
+                self._once_evicted.pop(key, None)
             else:
                 self._blocks.move_to_end(key)
             count, size = block.count, block.size
@@ -182,7 +182,7 @@ class EntryCache:
 
     def clear(self) -> None:
         """Remove all entries."""
-        for blocks in (self._blocks, self._once, self._seen):
+        for blocks in (self._blocks, self._once, self._once_evicted):
             blocks.clear()
         self._count = self.size = self._once_size = 0
 
@@ -234,9 +234,9 @@ class EntryCache:
         for key in emptied:
             del self._blocks[key]
             if self._once.pop(key, None) is not None:
-                self._seen[key] = None
-                if len(self._seen) > MAX_SEEN:
-                    self._seen.popitem(last=False)
+                self._once_evicted[key] = None
+                if len(self._once_evicted) > MAX_ONCE_EVICTED:
+                    self._once_evicted.popitem(last=False)
 
 
 def _pieces(first: int, last: int) -> Iterator[tuple[int, int, int]]:

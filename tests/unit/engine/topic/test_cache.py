@@ -77,7 +77,7 @@ def test_one_reader_of_a_backlog_of_large_entries_evicts_nothing_of_others():
 
 def test_blocks_that_were_read_once_are_remembered_up_to_a_limit():
     cache = EntryCache(2 * LARGE_ENTRY)
-    with patch.object(module, "MAX_SEEN", 3):
+    with patch.object(module, "MAX_ONCE_EVICTED", 3):
         for number in [*range(6), 3, 9, 1]:
             cache.put_all([entry(number * BLOCK, LARGE_ENTRY)], backlog=True)
     assert numbers(cache, [number * BLOCK for number in range(10)]) == [BLOCK, 3 * BLOCK]
