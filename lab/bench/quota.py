@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -51,5 +51,6 @@ def limited(pid: int, share: float, root: Path = Path("/sys/fs/cgroup")) -> Iter
     try:
         yield
     finally:
-        (parent / "cgroup.procs").write_text(str(pid), encoding="ascii")
+        with suppress(ProcessLookupError):  # it may have ended
+            (parent / "cgroup.procs").write_text(str(pid), encoding="ascii")
         group.rmdir()

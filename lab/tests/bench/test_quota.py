@@ -21,6 +21,9 @@ def test_a_process_is_limited_within_the_context_only():
             assert (group / limit).read_text().split()[0] == "1500"
         assert not group.exists()
         assert str(process.pid) in (GROUPS / "cgroup.procs").read_text().split()
+        with limited(process.pid, 0.15):
+            process.communicate()
+        assert not group.exists()
 
 
 def test_a_missing_right_is_named(tmp_path):
