@@ -476,7 +476,8 @@ static PyObject *summarize(PyObject *self, PyObject *views) {
 /* See pure_views_of_slots in wire/entry_view.py. */
 static PyObject *views_of_slots(PyObject *self, PyObject *args) {
     PyObject *views, *slots;
-    if (!PyArg_ParseTuple(args, "OS:views_of_slots", &views, &slots)) {
+    int sticky = 0;
+    if (!PyArg_ParseTuple(args, "OS|p:views_of_slots", &views, &slots, &sticky)) {
         return NULL;
     }
     Py_ssize_t count = PyBytes_GET_SIZE(slots) * 8;
@@ -491,7 +492,8 @@ static PyObject *views_of_slots(PyObject *self, PyObject *args) {
     for (Py_ssize_t i = 0; chosen != NULL && i < PyTuple_GET_SIZE(sequence); i++) {
         PyObject *view = PyTuple_GET_ITEM(sequence, i);
         int hash = hash_of(state, (View *)view);
-        int slot = hash < 0 ? 0 : hash % (int)(count - 1) + 1;
+        int slot = hash < 0 ? 0 : sticky ? hash % (int)count : hash % (int)(count - 1) + 1;
+        slot = slot == 0 ? 1 : slot;
         if (hash < 0 || (bits[slot >> 3] >> (slot & 7) & 1 && PyList_Append(chosen, view) < 0)) {
             Py_CLEAR(chosen);
         }

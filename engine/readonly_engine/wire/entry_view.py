@@ -128,15 +128,18 @@ def pure_summarize(views: Sequence[PureEntryView]) -> tuple[int, int, bool, bool
 _V = TypeVar("_V", bound=PureEntryView)
 
 
-def pure_views_of_slots(views: Sequence[_V], slots: bytes) -> list[_V]:
+def pure_views_of_slots(views: Sequence[_V], slots: bytes, sticky: bool = False) -> list[_V]:
     """Return the entries whose keys are in a set of slots.
 
     Args:
         views: the entries.
         slots: the slots as bits, lowest first. A key's slot is its hash, modulo the number of slots but the first one, plus 1.
+        sticky: whether it is the hash, modulo the number of slots, and 1 for 0 (KeySharedMode.STICKY).
     """
-    count = len(slots) * 8 - 1
-    return [view for view in views if _has(slots, view.sticky_hash % count + 1)]
+    count = len(slots) * 8
+    if sticky:
+        return [view for view in views if _has(slots, view.sticky_hash % count or 1)]
+    return [view for view in views if _has(slots, view.sticky_hash % (count - 1) + 1)]
 
 
 def _has(slots: bytes, slot: int) -> int:
@@ -177,7 +180,7 @@ summarize: Final[Callable[[Sequence[EntryView]], tuple[int, int, bool, bool]]] =
 
 
 class _ViewsOfSlots(Protocol):
-    def __call__(self, views: Sequence[_W], slots: bytes, /) -> list[_W]: ...
+    def __call__(self, views: Sequence[_W], slots: bytes, sticky: bool = False, /) -> list[_W]: ...
 
 
 views_of_slots: Final[_ViewsOfSlots] = pure_views_of_slots if _native is None else _native.views_of_slots

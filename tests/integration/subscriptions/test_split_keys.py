@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 import pulsar
 import pytest
 
-from tests.integration.subscriptions.test_split import SUBSCRIPTION, publish, roles, split_pool, wait_split  # noqa: F401 - a fixture
+from tests.integration.subscriptions.test_split import SUBSCRIPTION, publish, roles, split_pool, urls, wait_split  # noqa: F401 - a fixture
 from tests.support.pulsar.fleet import backlog, quiet_client
 from tests.support.waiting import wait_until
 
@@ -188,6 +188,45 @@ def test_each_key_comes_once_and_in_order_while_consumers_come_and_go(
         done = len(journal.received)
         workers.pop(0).close()
         workers.append(work())
+        wait_until(lambda done=done: len(journal.received) >= done + 500, 30, what="500 more came")
+    publisher.join()
+    wait_until(lambda: len(journal.received) == COUNT, 60, what="all messages came")
+    wait_until(lambda: backlog(admin, topic, SUBSCRIPTION) == 0, what="all messages are acked")
+    assert journal.wrong == []
+    assert journal.repeated == {}
+    shares = [broker.dispatched(topic) for broker in split_pool.brokers]
+    assert min(shares) > COUNT / 10, shares
+
+
+def sticky(first: int, last: int) -> dict[str, Any]:
+    """The options of a consumer with a range of hashes."""
+    policy = pulsar.ConsumerKeySharedPolicy(pulsar.KeySharedMode.Sticky, sticky_ranges=[(first, last)])
+    return {"key_shared_policy": policy}
+
+
+def test_ranges_of_hashes_are_served_by_both_brokers_and_a_conflict_is_refused_as_at_the_owner(
+    split_pool: Pool,  # noqa: F811
+    pulsar_client: pulsar.Client,
+    admin: PulsarAdmin,
+    topic: str,
+    work: Callable[..., KeyWorker],
+    journal: Journal,
+) -> None:
+    quarters = [(first, first + (1 << 14) - 1) for first in range(0, 1 << 16, 1 << 14)]
+    workers = {quarter: work(**sticky(*quarter)) for quarter in quarters}
+    wait_split(split_pool, topic)
+    refusals = []
+    for client in (pulsar_client, *map(quiet_client, urls(split_pool))):
+        for options in (sticky(16_000, 17_000), {}):
+            with pytest.raises(pulsar.PulsarException) as refused:
+                client.subscribe(topic, SUBSCRIPTION, pulsar.ConsumerType.KeyShared, **options)
+            refusals.append((bool(options), type(refused.value)))
+    assert refusals == refusals[:2] * 3
+    publisher = Publisher(pulsar_client, topic, per_second=1200)
+    for quarter in quarters:
+        done = len(journal.received)
+        workers[quarter].close()
+        workers[quarter] = work(**sticky(*quarter))
         wait_until(lambda done=done: len(journal.received) >= done + 500, 30, what="500 more came")
     publisher.join()
     wait_until(lambda: len(journal.received) == COUNT, 60, what="all messages came")

@@ -30,7 +30,7 @@ from readonly_engine.broker.pool.unbound import reject_unbound
 from readonly_engine.broker.split.keys import why_indivisible
 from readonly_engine.clock import lease_time
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
-from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, ServerError
+from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandSubscribe, CommandSuccess, ServerError
 from readonly_engine.wire.subscribe_info import SubscribeInfo
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from readonly_engine.broker.pool.bindings import Bindings
     from readonly_engine.broker.pool.claim_store import ClaimHandle
     from readonly_engine.metadata.topic_name import TopicName
-    from readonly_engine.wire.pulsar_pb2 import BaseCommand
 
 
 async def admit(
@@ -131,15 +130,21 @@ async def _admit_member(
     """Connect a member of a split subscription to the coordinator here; as `admit`."""
     services, info = client.services, SubscribeInfo.of(subscribe)
     check_member(version, info.kind)
-    services.splits.coordinator(ClaimKey(topic, info.name), name, info.kind)
+    services.splits.coordinator(ClaimKey(topic, info.name), name, subscribe)
     if refusal := services.limits.subscribe(topic, info.name):
         raise OwnerUnavailableError(refusal)
     consumer = None
     admitted = False
     try:
         placement = Placement(topic, info, False, CursorPlace.OWNER)
-        consumer = MemberConsumer(client, placement, subscribe.consumer_id, name)
-        answer = await _begin(consumer, relayed=False)
+        consumer = MemberConsumer(client, placement, subscribe, name)
+        try:
+            answer = await _begin(consumer, relayed=False)
+        except OwnerRefusedError as error:
+            if error.code != ServerError.ConsumerAssignError:
+                raise
+            # Authorized: a consumer of the member itself has the ranges of hashes that it names (STICKY).
+            answer = BaseCommand(type=BaseCommand.SUCCESS, success=CommandSuccess(request_id=0))
         admitted = True
         return consumer, answer
     finally:

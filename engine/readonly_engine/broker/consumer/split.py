@@ -13,6 +13,7 @@ from readonly_engine.broker.passthrough.pool_metadata import add_pool_metadata
 from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.broker.split.codec import VERSION
 from readonly_engine.broker.split.codecs import CODECS
+from readonly_engine.broker.split.keys import KeyPolicy
 from readonly_engine.broker.split.links import CoordinatorLink, grant_frame, link_subscribe
 from readonly_engine.broker.split.runner import SINGLE_S
 from readonly_engine.broker.split.subscription import SplitSubscription
@@ -48,7 +49,7 @@ class SplitConsumer(OwnerKeptConsumer):
         """Join the subscription on this broker, as ServedConsumer."""
         services, key = self.connection.services, ClaimKey(self.topic, self.info.name)
         make = partial(services.splits.make, key)
-        check = partial(_check_split, services, key, self.info.kind)
+        check = partial(_check_split, services, key, self.info.kind, KeyPolicy.of(self.subscribe_command))
         self.on_joined(await services.topics.join(self.topic, self, check, make), sent)
 
     def _exclusively_served(self, subscription: Subscription, claim: ClaimHandle | None) -> bool:  # noqa: ARG002
@@ -56,7 +57,13 @@ class SplitConsumer(OwnerKeptConsumer):
         return False
 
 
-def _check_split(services: Services, key: ClaimKey, kind: CommandSubscribe.SubType, subscription: Subscription) -> None:
+def _check_split(
+    services: Services,
+    key: ClaimKey,
+    kind: CommandSubscribe.SubType,
+    policy: KeyPolicy,
+    subscription: Subscription,
+) -> None:
     """Check that a consumer may join a subscription as one of a split one.
 
     Raises:
@@ -67,6 +74,8 @@ def _check_split(services: Services, key: ClaimKey, kind: CommandSubscribe.SubTy
         raise OwnerUnavailableError(f"the last consumers of {key.subscription} alone on this broker leave; try again")
     if subscription.kind != kind:
         raise OwnerUnavailableError(f"the last consumers of {key.subscription} of another type leave; try again")
+    if subscription.policy != policy:
+        raise OwnerUnavailableError(f"the last consumers of {key.subscription} with another policy leave; try again")
     if subscription.runner.ending:
         raise OwnerUnavailableError(f"{key.subscription} of {key.topic} begins again on this broker; try again")
     if subscription.indivisible:
@@ -77,27 +86,29 @@ def _check_split(services: Services, key: ClaimKey, kind: CommandSubscribe.SubTy
 class MemberConsumer(ClientConsumer):
     """The connection of another broker's member to the coordinator here (MemberLink).
 
-    The owner has authorized it: it gets a consumer there, which is closed at once.
+    The owner has authorized it: it gets a consumer there, which is closed at once. With ranges of hashes (STICKY) the owner
+    authorizes it, and then refuses it, since a consumer of the member has them. So it keeps no other consumer out.
 
     Args:
         connection: the other broker's connection, with the credentials of one of its clients.
         placement: as in ClientConsumer.
-        consumer_id: as in ClientConsumer.
+        subscribe: the member's SUBSCRIBE.
         name: the member.
     """
 
-    __slots__ = ("_name", "_runner")
+    __slots__ = ("_link", "_name", "_runner")
 
     subscription = None
 
-    def __init__(self, connection: ClientLink, placement: Placement, consumer_id: int, name: str) -> None:
-        super().__init__(connection, placement, None, consumer_id, exclusive=False)
+    def __init__(self, connection: ClientLink, placement: Placement, subscribe: CommandSubscribe, name: str) -> None:
+        super().__init__(connection, placement, None, subscribe.consumer_id, exclusive=False)
         self._name = name
+        self._link = subscribe
         self._runner: SplitRunner | None = None
         services = connection.services
-        subscribe = link_subscribe(str(self.topic), self.info.name, self.info.kind)
-        add_pool_metadata(subscribe, services.passthrough.pool)
-        self.owner_consumer = OwnerConsumer(services.owners, connection.identity, subscribe, self, zero_permit=True)
+        asked = link_subscribe(str(self.topic), self.info.name, subscribe)
+        add_pool_metadata(asked, services.passthrough.pool)
+        self.owner_consumer = OwnerConsumer(services.owners, connection.identity, asked, self, zero_permit=True)
 
     @property
     def consumer_name(self) -> str:
@@ -137,7 +148,7 @@ class MemberConsumer(ClientConsumer):
         """Connect the member, which has the answer and sends its first report."""
         try:
             key = ClaimKey(self.topic, self.info.name)
-            runner = self.connection.services.splits.coordinator(key, self._name, self.info.kind)
+            runner = self.connection.services.splits.coordinator(key, self._name, self._link)
         except (OwnerRefusedError, OwnerUnavailableError) as error:
             self.end(str(error))
             return
@@ -228,6 +239,6 @@ def connect_to_coordinator(services: Services, consumer: Subscriber, url: str, r
     assert isinstance(consumer, ClientConsumer)
     member = services.pool.members.get(url)
     peer_url = services.owners.peer_url(url, "" if member is None else member.tls_url)
-    subscribe = link_subscribe(str(consumer.topic), consumer.info.name, consumer.info.kind)
+    subscribe = link_subscribe(str(consumer.topic), consumer.info.name, consumer.subscribe_command)
     mark_member(subscribe, services.pool.url, VERSION)
     return CoordinatorLink(services.owners, consumer.connection.identity, subscribe, peer_url, runner)

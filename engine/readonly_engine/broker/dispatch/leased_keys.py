@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Protocol
@@ -14,7 +15,7 @@ from readonly_engine.wire.entry_view import views_of_slots
 from readonly_engine.wire.sticky_key import key_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from readonly_engine.broker.dispatch.consumer_state import ConsumerState, Delivery
     from readonly_engine.broker.dispatch.cursor import CursorReplica
@@ -43,6 +44,28 @@ class RingConsumer(Protocol):
     def index(self) -> int:
         """A number that distinguishes consumers with the same name."""
 
+    @property
+    def ranges(self) -> tuple[tuple[int, int], ...]:
+        """Its ranges of hashes, first and last; empty unless consumers name them (STICKY)."""
+
+
+class KeyRing(Protocol):
+    """Assigns slots to the consumers of all brokers, which have numbers in the order of their arrival."""
+
+    def slot(self, hash_: int) -> int:
+        """Return the slot of a key's hash."""
+
+    def number(self, slot: int) -> int:
+        """Return the number of the consumer of a slot; -1 without one."""
+
+    def slots(self, number_of: Sequence[int], count: int) -> list[int]:
+        """Return the slots of each part of the consumers, as bits.
+
+        Args:
+            number_of: the part of each consumer.
+            count: number of parts, at most NO_PART.
+        """
+
 
 class ConsistentHashRing:
     """The consumers of all brokers on the ring of consistent hashing, with the points of ConsistentHashSelector.
@@ -64,19 +87,14 @@ class ConsistentHashRing:
         return _slot(hash_)
 
     def number(self, slot: int) -> int:
-        """Return the number of the consumer of a slot; -1 without consumers."""
+        """Return the number of the consumer of a slot, as KeyRing."""
         if not self._points:
             return -1
         index = bisect_left(self._points, slot)
         return self._numbers[index if index < len(self._points) else 0]
 
     def slots(self, number_of: Sequence[int], count: int) -> list[int]:
-        """Return the slots of each part of the consumers, as bits.
-
-        Args:
-            number_of: the part of each consumer.
-            count: number of parts, at most NO_PART.
-        """
+        """Return the slots of each part of the consumers, as KeyRing."""
         parts = bytearray([NO_PART]) * RANGE
         lower = 0
         for point, number in zip(self._points, self._numbers, strict=True):
@@ -84,8 +102,53 @@ class ConsistentHashRing:
             lower = point
         if self._points:
             parts[lower + 1 :] = bytes([number_of[self._numbers[0]]]) * (RANGE - 1 - lower)
-        parts.reverse()  # the digits of a number, highest slot first
-        return [int(parts.translate(_digits(number)), 2) for number in range(count)]
+        return _slots_of_parts(parts, count)
+
+
+class HashRanges:
+    """The ranges of hashes that the consumers of all brokers name (STICKY), as HashRangeSelector (KeyRing).
+
+    Args:
+        consumers: the consumers. The owner refuses overlaps, but one that has left may still be here: the first one counts.
+    """
+
+    def __init__(self, consumers: Sequence[RingConsumer]) -> None:
+        self._ranges = [consumer.ranges for consumer in consumers]
+        self._numbers = array("h", [-1]) * RANGE
+        for number, first, last in self._last_to_first():
+            self._numbers[first : last + 1] = array("h", [number]) * (last + 1 - first)
+
+    def _last_to_first(self) -> Iterator[tuple[int, int, int]]:
+        for number in reversed(range(len(self._ranges))):
+            for first, last in self._ranges[number]:
+                yield number, first, last
+
+    def slot(self, hash_: int) -> int:
+        """Return the slot of a key's hash."""
+        return hash_ % RANGE or 1
+
+    def number(self, slot: int) -> int:
+        """Return the number of the consumer of a slot; -1 if it is in no range."""
+        return self._numbers[slot]
+
+    def slots(self, number_of: Sequence[int], count: int) -> list[int]:
+        """Return the slots of each part of the consumers, as KeyRing."""
+        parts = bytearray([NO_PART]) * RANGE
+        for number, first, last in self._last_to_first():
+            parts[first : last + 1] = bytes([number_of[number]]) * (last + 1 - first)
+        parts[0] = NO_PART
+        return _slots_of_parts(parts, count)
+
+
+def make_ring(consumers: Sequence[RingConsumer], *, sticky: bool) -> KeyRing:
+    """Return the ring of consumers, which name their ranges of hashes if `sticky`."""
+    return HashRanges(consumers) if sticky else ConsistentHashRing(consumers)
+
+
+def _slots_of_parts(parts: bytearray, count: int) -> list[int]:
+    """Return the slots of each part, as bits, from the part of each slot."""
+    parts.reverse()  # the digits of a number, highest slot first
+    return [int(parts.translate(_digits(number)), 2) for number in range(count)]
 
 
 def _digits(number: int) -> bytes:
@@ -101,7 +164,7 @@ class LocalSelector:
         local: by number on the ring, the consumers of this broker.
     """
 
-    def __init__(self, ring: ConsistentHashRing, local: dict[int, ConsumerState]) -> None:
+    def __init__(self, ring: KeyRing, local: dict[int, ConsumerState]) -> None:
         self._ring = ring
         self._local = local
 
@@ -110,7 +173,7 @@ class LocalSelector:
 
     def slot(self, hash_: int) -> int:
         """Return the slot of a key's hash."""
-        return _slot(hash_)
+        return self._ring.slot(hash_)
 
     def add(self, consumer: ConsumerState) -> None:
         """Ignore it: another broker puts consumers on the ring."""
@@ -130,7 +193,18 @@ class LeasedKeyDispatcher(KeySharedDispatcher):
     Gained slots are read again from the first unacked entry on: their former broker has dispatched an unknown part. The limit of
     unacked messages of the subscription is divided by the number of consumers on each broker.
 
+    Args:
+        chain: as in KeySharedDispatcher, as all others.
+        cursor: the copy of the cursor.
+        limits: limits of unacked messages.
+        delayed: whether delayed delivery is enabled.
+        sticky: whether the consumers name their ranges of hashes.
+        any_order: whether the order of a key may be ignored.
+        look_ahead: limits of waiting entries.
+
     Attributes:
+        sticky: as above.
+        any_order: as above.
         indivisible: whether one broker must serve the subscription alone, because of acks in transactions or of parts of batches.
     """
 
@@ -141,13 +215,17 @@ class LeasedKeyDispatcher(KeySharedDispatcher):
         limits: UnackedLimits = DEFAULT_LIMITS,
         *,
         delayed: bool = True,
+        sticky: bool = False,
+        any_order: bool = False,
         look_ahead: LookAhead = DEFAULT_LOOK_AHEAD,
     ) -> None:
-        super().__init__(chain, cursor, limits, delayed=delayed, look_ahead=look_ahead)
+        super().__init__(chain, cursor, limits, delayed=delayed, any_order=any_order, look_ahead=look_ahead)
+        self.sticky = sticky
+        self.any_order = any_order
         self.indivisible = False
         self._whole_limits = limits
         self._share = (1, 1)
-        self._selector = LocalSelector(ConsistentHashRing(()), {})
+        self._selector = LocalSelector(make_ring((), sticky=sticky), {})
         self._served = _bitmap(0)
         self._gained = _bitmap(0)  # slots that are read again up to `_read_before`
         self._read_before = self._next
@@ -215,7 +293,7 @@ class LeasedKeyDispatcher(KeySharedDispatcher):
     def busy(self) -> int:
         """The slots with pending entries, as bits."""
         bits = bytearray(RANGE // 8)
-        for slot in self._pending_at:
+        for slot in self._pending_at if self._drains else set(self._slots.values()):
             bits[slot >> 3] |= 1 << (slot & 7)
         return int.from_bytes(bits, "little")
 
@@ -245,7 +323,7 @@ class LeasedKeyDispatcher(KeySharedDispatcher):
         return deliveries
 
     def _dispatch_own(self, found: list[TopicEntry], now: int) -> list[Delivery]:
-        own = views_of_slots(found, self._served)
+        own = views_of_slots(found, self._served, self.sticky)
         deliveries = super().dispatch(own, now)
         if found and (not own or self._next > own[-1].position):
             self._next = self._chain.after(found[-1].position)

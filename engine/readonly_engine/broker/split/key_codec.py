@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
+from readonly_engine.broker.dispatch.key_selectors import RANGE
 from readonly_engine.broker.dispatch.leased_keys import ALL_SLOTS
 from readonly_engine.broker.split.codec import VERSION, Numbers, encode_runs
 from readonly_engine.broker.split.keys import (
     MAX_CONSUMERS,
+    MAX_HASH_RANGES,
     MAX_LOCAL_CONSUMERS,
+    MAX_LOCAL_HASH_RANGES,
     MAX_NAME_BYTES,
     KeyConsumer,
     KeyGrant,
@@ -21,8 +25,14 @@ from readonly_engine.broker.split.leases import MAX_MEMBERS
 from readonly_engine.wire.errors import MalformedFrameError
 from readonly_engine.wire.varint import encode_varint
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 MAX_MEMBER_BYTES: Final = 1_000
 """Length of a member's name, the URL of its broker."""
+
+_NO_CONSUMERS, _NO_RANGES, _RANGES = range(3)
+"""Whether the consumers follow, and whether each has its ranges of hashes. Brokers without those get none: see KeyPolicy."""
 
 _BITMAP_BYTES: Final = (ALL_SLOTS.bit_length() + 7) // 8
 _MS: Final = 1000
@@ -37,7 +47,7 @@ def encode_key_report(report: KeyReport) -> str:
             report.epoch,
             report.number,
             int(held is not None),
-            int(consumers is not None),
+            _kind_of(consumers),
             int(report.indivisible),
         ),
         _slots(report.released if held is None else held),
@@ -45,6 +55,7 @@ def encode_key_report(report: KeyReport) -> str:
     if consumers is not None:
         encoded.append(_numbers(len(consumers)))
         encoded += [_numbers(one.number) + _raw(one.name.encode()) for one in consumers]
+        encoded.append(_ranges(consumers))
     encoded.append(encode_runs(report.counts))
     return base64.b64encode(b"".join(encoded)).decode()
 
@@ -65,6 +76,9 @@ def decode_key_report(text: str) -> KeyReport:
     if has_consumers:
         count = _count(numbers, MAX_LOCAL_CONSUMERS, "consumers of a member")
         consumers = tuple(LocalConsumer(numbers.next(), _text(numbers, MAX_NAME_BYTES)) for _ in range(count))
+        if has_consumers == _RANGES:
+            read = _read_ranges(numbers, count, MAX_LOCAL_HASH_RANGES)
+            consumers = tuple(one._replace(ranges=ranges) for one, ranges in zip(consumers, read, strict=True))
     counts = numbers.runs()
     numbers.end()
     released, held = (0, slots) if has_held else (slots, None)
@@ -73,7 +87,7 @@ def decode_key_report(text: str) -> KeyReport:
 
 def encode_key_grant(grant: KeyGrant) -> bytes:
     """Return a grant as bytes."""
-    encoded = [_numbers(VERSION, grant.epoch, grant.number, int(grant.valid_s * _MS), int(grant.consumers is not None))]
+    encoded = [_numbers(VERSION, grant.epoch, grant.number, int(grant.valid_s * _MS), _kind_of(grant.consumers))]
     if grant.consumers is not None:
         members = {name: number for number, name in enumerate(dict.fromkeys(one.member for one in grant.consumers))}
         encoded += [_slots(grant.slots), _numbers(len(members))]
@@ -81,6 +95,7 @@ def encode_key_grant(grant: KeyGrant) -> bytes:
         encoded.append(_numbers(len(grant.consumers)))
         for one in grant.consumers:
             encoded.append(_numbers(members[one.member], one.number, one.index) + _raw(one.name.encode()))
+        encoded.append(_ranges(grant.consumers))
     encoded.append(encode_runs(grant.counts))
     return b"".join(encoded)
 
@@ -100,6 +115,9 @@ def decode_key_grant(encoded: bytes) -> KeyGrant:
         members = [_text(numbers, MAX_MEMBER_BYTES) for _ in range(count)]
         count = _count(numbers, MAX_CONSUMERS, "consumers of a subscription")
         consumers = tuple(_consumer(numbers, members) for _ in range(count))
+        if has_slots == _RANGES:
+            read = _read_ranges(numbers, count, MAX_HASH_RANGES)
+            consumers = tuple(replace(one, ranges=ranges) for one, ranges in zip(consumers, read, strict=True))
     counts = numbers.runs()
     numbers.end()
     return KeyGrant(epoch, number, valid_ms / _MS, consumers, slots, counts)
@@ -110,6 +128,40 @@ def _consumer(numbers: Numbers, members: list[str]) -> KeyConsumer:
     if member >= len(members):
         raise MalformedFrameError(f"a consumer of member {member} of a split subscription, there are {len(members)}")
     return KeyConsumer(members[member], number, _text(numbers, MAX_NAME_BYTES), index)
+
+
+def _kind_of(consumers: Sequence[LocalConsumer | KeyConsumer] | None) -> int:
+    if consumers is None:
+        return _NO_CONSUMERS
+    return _RANGES if any(one.ranges for one in consumers) else _NO_RANGES
+
+
+def _ranges(consumers: Sequence[LocalConsumer | KeyConsumer]) -> bytes:
+    """Return the ranges of hashes of consumers; nothing if they have none."""
+    if _kind_of(consumers) != _RANGES:
+        return b""
+    encoded = (
+        _numbers(len(one.ranges), *(number for first, last in one.ranges for number in (first, last - first)))
+        for one in consumers
+    )
+    return b"".join(encoded)
+
+
+def _read_ranges(numbers: Numbers, consumers: int, limit: int) -> list[tuple[tuple[int, int], ...]]:
+    """Return the ranges of hashes of a number of consumers, which have `limit` of them at most."""
+    found = []
+    for _ in range(consumers):
+        count = _count(numbers, limit, "more ranges of hashes")
+        limit -= count
+        found.append(tuple(_range(numbers) for _ in range(count)))
+    return found
+
+
+def _range(numbers: Numbers) -> tuple[int, int]:
+    first, more = numbers.next(), numbers.next()
+    if first + more >= RANGE:
+        raise MalformedFrameError(f"a range of hashes from {first} to {first + more}, the last hash is {RANGE - 1}")
+    return first, first + more
 
 
 def _numbers(*numbers: int) -> bytes:

@@ -1,6 +1,7 @@
 """The coordinator of a split Key_Shared subscription: leases slots of keys to the members. Pure; time is an argument.
 
-Consistent hashing over the consumers of all members assigns the slots, as on one broker. A slot moves in this order: its member
+Consistent hashing over the consumers of all members assigns the slots, as on one broker, or their own ranges of hashes do
+(STICKY). A slot moves in this order: its member
 is told to leave it, dispatches nothing more of it, and releases it when its consumers have acked what they have (PIP-379, over
 several brokers). Only then the next member may use it, which reads the owner's cursor first. A lost member's slots are free at
 the end of its lease.
@@ -11,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from readonly_engine.broker.dispatch.leased_keys import ConsistentHashRing
-from readonly_engine.broker.split.keys import MAX_CONSUMERS, KeyConsumer, KeyGrant
+from readonly_engine.broker.dispatch.leased_keys import make_ring
+from readonly_engine.broker.split.keys import MAX_CONSUMERS, MAX_HASH_RANGES, KeyConsumer, KeyGrant, KeyPolicy
 from readonly_engine.broker.split.leases import LEASE_S, MAX_COUNTS
 from readonly_engine.broker.split.member_leases import MemberLeases, MemberState
 
@@ -48,13 +49,15 @@ class KeyCoordinator(MemberLeases[_Member]):
     Args:
         epoch: identifies this coordinator among all that the subscription ever has; above 0.
         counts: entries with redelivery counts that this broker knows from an earlier coordinator.
+        policy: that of all consumers.
 
     Attributes:
-        indivisible: whether one broker must serve the subscription, because it has too many consumers.
+        indivisible: whether one broker must serve the subscription, because it has too many consumers, or ranges of hashes.
     """
 
-    def __init__(self, epoch: int, counts: tuple[Run, ...] = ()) -> None:
+    def __init__(self, epoch: int, counts: tuple[Run, ...] = (), policy: KeyPolicy = KeyPolicy()) -> None:  # noqa: B008
         super().__init__(epoch)
+        self._policy = policy
         self._counts = counts[:MAX_COUNTS]
         self.indivisible = False
         self._consumers: tuple[KeyConsumer, ...] = ()
@@ -114,7 +117,8 @@ class KeyCoordinator(MemberLeases[_Member]):
         local = {consumer.number for consumer in consumers}
         placed = [one for one in self._consumers if one.member != name or one.number in local]
         known = {one.number for one in placed if one.member == name}
-        if len(placed) + len(local - known) > MAX_CONSUMERS:
+        ranges = [one.ranges for one in placed] + [new.ranges for new in consumers if new.number not in known]
+        if len(ranges) > MAX_CONSUMERS or sum(map(len, ranges)) > MAX_HASH_RANGES:
             self.indivisible = True
             return
         taken_by: dict[str, set[int]] = {}
@@ -125,7 +129,7 @@ class KeyCoordinator(MemberLeases[_Member]):
                 taken = taken_by.setdefault(consumer.name, set())
                 index = next(index for index in range(len(taken) + 1) if index not in taken)
                 taken.add(index)
-                placed.append(KeyConsumer(name, consumer.number, consumer.name, index))
+                placed.append(KeyConsumer(name, consumer.number, consumer.name, index, consumer.ranges))
         if tuple(placed) != self._consumers:
             self._consumers = tuple(placed)
             self._assign()
@@ -134,7 +138,9 @@ class KeyCoordinator(MemberLeases[_Member]):
         """Compute the slots of all members after a change of the consumers."""
         numbers = {name: number for number, name in enumerate(self._members)}
         present = [one for one in self._consumers if one.member in numbers]
-        wanted = ConsistentHashRing(present).slots([numbers[one.member] for one in present], len(numbers))
+        wanted = make_ring(present, sticky=self._policy.sticky).slots(
+            [numbers[one.member] for one in present], len(numbers)
+        )
         for (_, member), slots in zip(self._members.items(), wanted, strict=True):
             member.wanted, member.changed = slots, True
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from readonly_engine.broker.dispatch.leased_keys import ConsistentHashRing, LocalSelector
-from readonly_engine.broker.split.keys import MAX_LOCAL_CONSUMERS, KeyReport, LocalConsumer
+from readonly_engine.broker.dispatch.leased_keys import LocalSelector, make_ring
+from readonly_engine.broker.split.keys import MAX_LOCAL_CONSUMERS, MAX_LOCAL_HASH_RANGES, KeyReport, LocalConsumer
 from readonly_engine.broker.split.lease_clock import LeaseClock
 from readonly_engine.broker.split.leases import MAX_COUNTS, RENEW_S, counted_runs, counts_of
 
@@ -113,7 +113,7 @@ class KeyMember(LeaseClock):
             self._slots = grant.slots
             self._gained = (self._gained & grant.slots) | gained
             self._reading &= grant.slots
-            ring = ConsistentHashRing(grant.consumers)
+            ring = make_ring(grant.consumers, sticky=self._dispatcher.sticky)
             local = {
                 number: self._consumers[one.number]
                 for number, one in enumerate(grant.consumers)
@@ -149,8 +149,7 @@ class KeyMember(LeaseClock):
             return None
         consumers = None
         if self._changed:
-            present = list(self._consumers.items())[:MAX_LOCAL_CONSUMERS]
-            consumers = tuple(LocalConsumer(number, one.name) for number, one in present)
+            consumers = self._take_consumers()
         held = self._slots | self._left if self._connecting else None
         self._changed = False
         self._crowded = self._cursor.acked_ranges >= max(MAX_GAPS, 2 * self._ranges_read)
@@ -159,7 +158,19 @@ class KeyMember(LeaseClock):
     @property
     def indivisible(self) -> bool:
         """Whether only a broker that serves alone can handle the consumers, or their acks."""
-        return self._dispatcher.indivisible or len(self._consumers) > MAX_LOCAL_CONSUMERS
+        crowd = self._consumers
+        if self._dispatcher.indivisible or len(crowd) > MAX_LOCAL_CONSUMERS:
+            return True
+        return self._dispatcher.sticky and sum(len(one.ranges) for one in crowd.values()) > MAX_LOCAL_HASH_RANGES
+
+    def _take_consumers(self) -> tuple[LocalConsumer, ...]:
+        """Return the consumers as the coordinator must know them; none if one broker must serve them."""
+        if self.indivisible:
+            return ()
+        sticky = self._dispatcher.sticky
+        return tuple(
+            LocalConsumer(number, one.name, one.ranges if sticky else ()) for number, one in self._consumers.items()
+        )
 
     def last_report(self) -> KeyReport | None:
         """Return the redelivery counts, if any. The end of the connection frees the slots, after the owner has the last acks."""

@@ -23,6 +23,32 @@ MAX_LOCAL_CONSUMERS: Final = 100
 MAX_NAME_BYTES: Final = 100
 """Length of a consumer's name, for the same reason."""
 
+MAX_LOCAL_HASH_RANGES: Final = 500
+"""Ranges of hashes of all consumers of one member (STICKY), for the same reason."""
+
+MAX_HASH_RANGES: Final = 2_000
+"""Ranges of hashes of all consumers. With more of them one broker serves the subscription."""
+
+
+class KeyPolicy(NamedTuple):
+    """What all consumers of a Key_Shared subscription must agree on: the owner refuses others.
+
+    Attributes:
+        sticky: whether they name their ranges of hashes (KeySharedMode.STICKY).
+        any_order: whether the order of a key may be ignored (allow_out_of_order_delivery).
+    """
+
+    sticky: bool = False
+    any_order: bool = False
+
+    @classmethod
+    def of(cls, subscribe: CommandSubscribe) -> KeyPolicy:
+        """Return the policy in a SUBSCRIBE; the same one for all other types."""
+        if subscribe.sub_type != CommandSubscribe.Key_Shared:
+            return cls()
+        meta = subscribe.key_shared_meta
+        return cls(meta.key_shared_mode == KeySharedMode.STICKY, meta.allow_out_of_order_delivery)
+
 
 class LocalConsumer(NamedTuple):
     """A consumer as its member reports it.
@@ -30,27 +56,31 @@ class LocalConsumer(NamedTuple):
     Attributes:
         number: distinguishes the consumers that the member ever has.
         name: its name.
+        ranges: its ranges of hashes, first and last; empty unless consumers name them (STICKY).
     """
 
     number: int
     name: str
+    ranges: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class KeyConsumer:
-    """A consumer on the ring (RingConsumer).
+    """A consumer of any member (RingConsumer).
 
     Attributes:
         member: its member.
         number: as in LocalConsumer.
         name: its name.
         index: distinguishes the present consumers with the same name.
+        ranges: as in LocalConsumer.
     """
 
     member: str
     number: int
     name: str
     index: int
+    ranges: tuple[tuple[int, int], ...] = ()
 
 
 class KeyReport(NamedTuple):
@@ -115,11 +145,8 @@ def why_indivisible(subscribe: CommandSubscribe) -> str:
     """Return why one broker must serve a subscription with a consumer of this SUBSCRIBE; empty if several can."""
     if subscribe.sub_type != CommandSubscribe.Key_Shared:
         return ""
-    meta = subscribe.key_shared_meta
-    if meta.key_shared_mode == KeySharedMode.STICKY:
-        return "a consumer names its ranges of hashes (STICKY)"
-    if meta.allow_out_of_order_delivery:
-        return "a consumer allows delivery out of order"
+    if KeyPolicy.of(subscribe).sticky and len(subscribe.key_shared_meta.hash_ranges) > MAX_LOCAL_HASH_RANGES:
+        return f"a consumer names more than {MAX_LOCAL_HASH_RANGES} ranges of hashes"
     if len(subscribe.consumer_name.encode()) > MAX_NAME_BYTES:
         return f"the name of a consumer has more than {MAX_NAME_BYTES} bytes"
     return ""

@@ -120,6 +120,17 @@ def grant_frame(consumer_id: int, grant: AnyGrant, codec: Codec) -> bytes:
     return encode_command(BaseCommand(type=BaseCommand.MESSAGE, message=message), codec.encode_grant(grant))
 
 
-def link_subscribe(topic: str, subscription: str, kind: CommandSubscribe.SubType) -> CommandSubscribe:
-    """Return a member's SUBSCRIBE to a subscription of a type, without its marks."""
-    return CommandSubscribe(topic=topic, subscription=subscription, sub_type=kind, consumer_id=0, durable=True)
+def link_subscribe(topic: str, subscription: str, consumer: CommandSubscribe) -> CommandSubscribe:
+    """Return a member's SUBSCRIBE to a subscription, without its marks.
+
+    Args:
+        topic: the topic.
+        subscription: the subscription.
+        consumer: the SUBSCRIBE of one of its consumers. The member names the same policy, and the same ranges of hashes.
+    """
+    link = CommandSubscribe(
+        topic=topic, subscription=subscription, sub_type=consumer.sub_type, consumer_id=0, durable=True
+    )
+    if consumer.HasField("key_shared_meta"):
+        link.key_shared_meta.CopyFrom(consumer.key_shared_meta)
+    return link

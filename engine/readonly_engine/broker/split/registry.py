@@ -9,6 +9,7 @@ from collections import OrderedDict
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from readonly_engine.broker.split.keys import KeyPolicy
 from readonly_engine.broker.split.leases import LEASE_S
 from readonly_engine.broker.split.runner import SINGLE_S, SplitRunner
 from readonly_engine.broker.split.subscription import SplitSubscription
@@ -150,13 +151,13 @@ class SplitSubscriptions:
 
     # Members
 
-    def coordinator(self, key: ClaimKey, name: str, kind: CommandSubscribe.SubType) -> SplitRunner:
+    def coordinator(self, key: ClaimKey, name: str, subscribe: CommandSubscribe) -> SplitRunner:
         """Return the coordinator of a subscription for a member that connects.
 
         Args:
             key: the subscription.
             name: the member: URL of its broker.
-            kind: type of the subscription, by the member.
+            subscribe: the member's SUBSCRIBE, with the type and the policy of its consumers.
 
         Raises:
             OwnerUnavailableError: the member must look for the coordinator again.
@@ -169,8 +170,10 @@ class SplitSubscriptions:
             )
         if name not in self._pool.members or name == self._pool.url:
             raise _not_now(key, f"{name} is no other broker of the pool")
-        if runner is None or not runner.coordinates or runner.kind != kind:
+        if runner is None or not runner.coordinates or runner.kind != subscribe.sub_type:
             raise _not_now(key, f"{self._pool.url} does not coordinate it")
+        if runner.policy != KeyPolicy.of(subscribe):
+            raise _not_now(key, f"its last consumers at {self._pool.url} with another Key_Shared policy leave")
         return runner
 
     # Events of the broker

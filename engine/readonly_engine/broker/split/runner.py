@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from readonly_engine.broker.dispatch.consumer_state import ConsumerState
     from readonly_engine.broker.pool.claim_store import ClaimHandle, ClaimStore
     from readonly_engine.broker.pool.claims import ClaimKey
+    from readonly_engine.broker.split.keys import KeyPolicy
     from readonly_engine.broker.split.leases import Run
     from readonly_engine.broker.split.links import CoordinatorLink, MemberLink
     from readonly_engine.broker.split.machines import AnyGrant, AnyReport, LeaseCoordinator, LeaseMember
@@ -57,6 +58,9 @@ class LeasedSubscription(Protocol):
     @property
     def kind(self) -> CommandSubscribe.SubType:
         """Type of the subscription."""
+
+    policy: KeyPolicy
+    """That of all consumers, for Key_Shared."""
 
     @property
     def indivisible(self) -> bool:
@@ -144,6 +148,11 @@ class SplitRunner:
     def kind(self) -> CommandSubscribe.SubType:
         """Type of the subscription."""
         return self._subscription.kind
+
+    @property
+    def policy(self) -> KeyPolicy:
+        """That of all consumers, for Key_Shared."""
+        return self._subscription.policy
 
     @property
     def indivisible(self) -> bool:

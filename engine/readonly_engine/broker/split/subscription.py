@@ -11,6 +11,7 @@ from readonly_engine.broker.dispatch.make import limits_of
 from readonly_engine.broker.split.coordinator import Coordinator
 from readonly_engine.broker.split.key_coordinator import KeyCoordinator
 from readonly_engine.broker.split.key_member import KeyMember
+from readonly_engine.broker.split.keys import KeyPolicy
 from readonly_engine.broker.split.member import Member
 from readonly_engine.broker.split.reported_acks import ReportedAcks
 from readonly_engine.broker.subscription.subscription import Subscription
@@ -54,11 +55,12 @@ class SplitSubscription(Subscription):
 
     Attributes:
         runner: leases entries for it, from here or another broker.
+        policy: that of all consumers, for Key_Shared.
     """
 
     split: ClassVar[bool] = True
 
-    __slots__ = ("_connect", "_counts", "_follows_end", "_leases", "_max_unacked", "_reported", "runner")
+    __slots__ = ("_connect", "_counts", "_follows_end", "_leases", "_max_unacked", "_reported", "policy", "runner")
 
     def __init__(
         self,
@@ -68,6 +70,7 @@ class SplitSubscription(Subscription):
         connect: Connect,
         counts: tuple[Run, ...] = (),
     ) -> None:
+        self.policy = KeyPolicy.of(parts.subscribe)
         super().__init__(parts, on_unreadable)
         self._max_unacked = parts.settings.limits.subscription
         self._connect = connect
@@ -82,7 +85,13 @@ class SplitSubscription(Subscription):
         self._leases: LeasedDispatcher | LeasedKeyDispatcher
         if parts.subscribe.sub_type == CommandSubscribe.Key_Shared:
             self._leases = LeasedKeyDispatcher(
-                chain, self._cursor, limits, delayed=settings.delayed, look_ahead=settings.look_ahead
+                chain,
+                self._cursor,
+                limits,
+                delayed=settings.delayed,
+                sticky=self.policy.sticky,
+                any_order=self.policy.any_order,
+                look_ahead=settings.look_ahead,
             )
         else:
             self._leases = LeasedDispatcher(chain, self._cursor, limits, delayed=settings.delayed)
@@ -99,7 +108,7 @@ class SplitSubscription(Subscription):
     def make_coordinator(self, epoch: int) -> LeaseCoordinator[Any, Any]:
         """Make the coordinator with an epoch."""
         if isinstance(self._leases, LeasedKeyDispatcher):
-            return KeyCoordinator(epoch, self._counts)
+            return KeyCoordinator(epoch, self._counts, self.policy)
         self._follow_end()
         return Coordinator(epoch, self._log.chain, self._cursor, self._max_unacked, self._counts)
 

@@ -18,11 +18,12 @@ from readonly_engine.broker.pool.claim_store import ClaimHandle
 from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.broker.pool.pending_redirects import PendingRedirects
 from readonly_engine.broker.split.codec import VERSION
+from readonly_engine.broker.split.keys import MAX_LOCAL_HASH_RANGES
 from readonly_engine.broker.subscription.pause import Pause
 from readonly_engine.config.settings import Unbound
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError, RelayError
-from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, KeySharedMeta, KeySharedMode, ServerError
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, IntRange, KeySharedMeta, KeySharedMode, ServerError
 
 TOPIC = parse_topic_name("orders")
 BOUND, UNBOUND = Bindings((from_patterns("b", ["orders"]),)), Bindings()
@@ -262,15 +263,21 @@ STICKY = KeySharedMeta(key_shared_mode=KeySharedMode.STICKY)
 ANY_ORDER = KeySharedMeta(key_shared_mode=KeySharedMode.AUTO_SPLIT, allow_out_of_order_delivery=True)
 
 
+def ranges(count):
+    return KeySharedMeta(key_shared_mode=KeySharedMode.STICKY, hash_ranges=[IntRange(start=0, end=0)] * count)
+
+
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
         ({}, ""),
         ({"consumer_name": "\N{BULLET}" * 33 + "n"}, ""),  # 100 bytes
         ({"consumer_name": "\N{BULLET}" * 33 + "nn"}, "the name of a consumer has more than 100 bytes"),
-        ({"key_shared_meta": STICKY}, "a consumer names its ranges of hashes (STICKY)"),
-        ({"key_shared_meta": ANY_ORDER}, "a consumer allows delivery out of order"),
-        ({"key_shared_meta": STICKY, "sub_type": CommandSubscribe.Shared}, ""),
+        ({"key_shared_meta": STICKY}, ""),
+        ({"key_shared_meta": ranges(MAX_LOCAL_HASH_RANGES)}, ""),
+        ({"key_shared_meta": ranges(MAX_LOCAL_HASH_RANGES + 1)}, "a consumer names more than 500 ranges of hashes"),
+        ({"key_shared_meta": ANY_ORDER}, ""),
+        ({"key_shared_meta": ranges(9_999), "sub_type": CommandSubscribe.Shared}, ""),
     ],
 )
 async def test_one_broker_serves_a_key_shared_consumer_that_can_not_be_split(monkeypatch, fields, why):

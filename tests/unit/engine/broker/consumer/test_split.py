@@ -8,6 +8,7 @@ from readonly_engine.broker.consumer.route import CursorPlace, Placement
 from readonly_engine.broker.consumer.split import MemberConsumer, SplitConsumer, _check_split
 from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.broker.split.codec import decode_grant, encode_report
+from readonly_engine.broker.split.keys import KeyPolicy
 from readonly_engine.broker.split.leases import Grant, Report, Run
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.errors import OwnerUnavailableError
@@ -43,12 +44,13 @@ class Scene:
         )
         subscribe = CommandSubscribe(topic=str(TOPIC), subscription="s", sub_type=CommandSubscribe.Shared, durable=True)
         placement = Placement(TOPIC, SubscribeInfo.of(subscribe), False, CursorPlace.OWNER)
-        self.member = MemberConsumer(client, placement, 5, NAME)
+        subscribe.consumer_id = 5
+        self.member = MemberConsumer(client, placement, subscribe, NAME)
 
-    def coordinator(self, key, name, kind):
+    def coordinator(self, key, name, subscribe):
         if not self.here:
             raise OwnerUnavailableError("it is not here")
-        assert (key, name, kind) == (ClaimKey(TOPIC, "s"), NAME, CommandSubscribe.Shared)
+        assert (key, name, subscribe.sub_type) == (ClaimKey(TOPIC, "s"), NAME, CommandSubscribe.Shared)
         return self
 
     def join(self, name, link):
@@ -131,7 +133,7 @@ def test_a_member_is_known_by_its_marks():
 
 def test_a_consumer_of_a_split_subscription_joins_no_other():
     with pytest.raises(OwnerUnavailableError, match="alone on this broker leave; try again"):
-        _check_split(None, ClaimKey(TOPIC, "s"), CommandSubscribe.Shared, SimpleNamespace(split=False))
+        _check_split(None, ClaimKey(TOPIC, "s"), CommandSubscribe.Shared, KeyPolicy(), SimpleNamespace(split=False))
 
 
 def test_state_of_batches_is_never_that_of_one_broker():

@@ -6,10 +6,11 @@ import random
 import pytest
 from readonly_engine.broker.dispatch.consumer_state import ConsumerState
 from readonly_engine.broker.dispatch.cursor import CursorReplica
-from readonly_engine.broker.dispatch.key_selectors import ConsistentHashSelector
+from readonly_engine.broker.dispatch.key_selectors import ConsistentHashSelector, HashRangeSelector
 from readonly_engine.broker.dispatch.leased_keys import (
     ALL_SLOTS,
     ConsistentHashRing,
+    HashRanges,
     LeasedKeyDispatcher,
     LocalSelector,
 )
@@ -24,10 +25,13 @@ from readonly_engine.broker.split.key_coordinator import KeyCoordinator
 from readonly_engine.broker.split.key_member import MAX_GAPS, SLOTS_S, KeyMember
 from readonly_engine.broker.split.keys import (
     MAX_CONSUMERS,
+    MAX_HASH_RANGES,
     MAX_LOCAL_CONSUMERS,
+    MAX_LOCAL_HASH_RANGES,
     MAX_NAME_BYTES,
     KeyConsumer,
     KeyGrant,
+    KeyPolicy,
     KeyReport,
     LocalConsumer,
 )
@@ -37,6 +41,7 @@ from readonly_engine.wire.errors import MalformedFrameError
 from readonly_engine.wire.varint import encode_varint
 
 EPOCH = 7
+AUTO_SPLIT, STICKY = KeyPolicy(), KeyPolicy(sticky=True)
 CLAIM_UNTIL = 1e9
 
 
@@ -47,7 +52,7 @@ class Host:
         self.scene, self.name = scene, name
         self.cursor = CursorReplica(scene.topic.chain, Position(1, -1))
         self.read_cursor()
-        self.dispatcher = LeasedKeyDispatcher(scene.topic.chain, self.cursor)
+        self.dispatcher = LeasedKeyDispatcher(scene.topic.chain, self.cursor, **scene.policy._asdict())
         self.member = KeyMember(name, self.dispatcher, self.cursor, self.receipt)
         self.unanswered, self.counts = [], {}
 
@@ -55,8 +60,8 @@ class Host:
         acks = list(self.unanswered)
         return lambda: not any(one in self.unanswered for one in acks)
 
-    def subscribe(self, name, permits=3):
-        consumer = ConsumerState(permits=permits, name=name)
+    def subscribe(self, name, permits=3, ranges=()):
+        consumer = ConsumerState(permits=permits, name=name, ranges=ranges)
         self.dispatcher.add(consumer)
         self.member.add(consumer)
         return consumer
@@ -94,11 +99,11 @@ class Host:
 class Scene:
     """A coordinator with members, whose frames arrive at once."""
 
-    def __init__(self, topic, names="ab"):
-        self.topic = topic
+    def __init__(self, topic, names="ab", policy=AUTO_SPLIT):
+        self.topic, self.policy = topic, policy
         self.now = 100.0
         self.at_owner, self.acked, self.delivered = set(), set(), []
-        self.coordinator = KeyCoordinator(EPOCH)
+        self.coordinator = KeyCoordinator(EPOCH, (), policy)
         self.hosts = {}
         for name in names:
             assert self.coordinator.join(name, self.now)
@@ -170,20 +175,62 @@ def test_the_ring_of_all_brokers_is_that_of_one():
     assert ConsistentHashRing(()).number(1) == -1
 
 
+def test_the_ranges_of_all_brokers_are_those_of_one():
+    ranges = [((0, 99), (40_000, 40_000)), ((200, 300), (65_000, 65_535)), ((100, 150),)]
+    one, consumers = HashRangeSelector(), []
+    for each in ranges:
+        consumers.append(ConsumerState(permits=1, ranges=each))
+        one.add(consumers[-1])
+    late = KeyConsumer("m", 9, "c", 3, ((90, 210),))  # of those that have left, and are still here
+    ring = HashRanges([*(KeyConsumer("m", n, "c", n, each) for n, each in enumerate(ranges)), late])
+    parts = ring.slots([0, 1, 2, 3], 4)
+    for slot in range(1, 1 << 16):
+        owner, number = one.select(slot), ring.number(slot)
+        if 150 < slot < 200:
+            assert number == 3
+        else:
+            assert (None if number < 0 else consumers[number]) is owner
+        assert [number] * (number >= 0) == [part for part, slots in enumerate(parts) if slots >> slot & 1]
+    assert sum(parts) & ~ALL_SLOTS == 0
+    assert HashRanges(()).slots((), 2) == [0, 0]
+    assert [(ring.slot(hash_), one.slot(hash_)) for hash_ in (0, 65_535, 65_536, 65_600)] == [
+        (1, 1),
+        (65_535, 65_535),
+        (1, 1),
+        (64, 64),
+    ]
+
+
+PARTS = 8
+
+
+def free_ranges(scene):
+    """The parts of all hashes that no consumer has, of one that has not left."""
+    taken = {first for _, consumer in scene.consumers() for first, _ in consumer.ranges}
+    parts = [(part << 13, (part + 1 << 13) - 1) for part in range(PARTS)]
+    return [part for part in parts if part[0] not in taken]
+
+
+@pytest.mark.parametrize("policy", [AUTO_SPLIT, STICKY])
 @pytest.mark.parametrize("seed", range(6))
-def test_each_key_has_one_consumer_and_comes_in_order_while_consumers_come_and_go(topic, seed):
+def test_each_key_has_one_consumer_and_comes_in_order_while_consumers_come_and_go(topic, seed, policy):
     dice = random.Random(seed)
-    scene = Scene(topic)
+    scene = Scene(topic, policy=policy)
     keys = [f"key-{number}" for number in range(12)]
     names = iter(f"c{number}" for number in range(1000))
-    scene.hosts["a"].subscribe(next(names))
+
+    def subscribe(host, permits=3, parts=1):
+        free = free_ranges(scene) if policy.sticky else ()
+        host.subscribe(next(names), permits, tuple(dice.sample(free, min(parts, len(free)))))
+
+    subscribe(scene.hosts["a"])
     for _ in range(150):
         event = dice.random()
         if event < 0.4:
             for _ in range(dice.randint(1, 6)):
                 topic.write(key=dice.choice(keys))
         elif event < 0.5 and len(scene.consumers()) < 5:
-            dice.choice(list(scene.hosts.values())).subscribe(next(names), dice.choice((1, 3, 10)))
+            subscribe(dice.choice(list(scene.hosts.values())), dice.choice((1, 3, 10)), dice.randint(1, 3))
         elif event < 0.57 and len(scene.consumers()) > 1:
             host, consumer = dice.choice(scene.consumers())
             host.close(consumer)
@@ -196,6 +243,8 @@ def test_each_key_has_one_consumer_and_comes_in_order_while_consumers_come_and_g
                 if dice.random() < 0.4:
                     host.ack(consumer, position)
         scene.round(dice.choice((SLOTS_S / 2, SLOTS_S, RENEW_S)))
+    if policy.sticky:
+        subscribe(scene.hosts["b"], parts=PARTS)
     for _ in topic.positions:  # each round serves one at least
         if scene.acked == set(topic.positions):
             break
@@ -397,17 +446,36 @@ def test_members_and_consumers_are_bounded():
     assert coordinator.indivisible
 
 
+def test_ranges_of_hashes_are_bounded(topic):
+    scene = Scene(topic, "a", STICKY)
+    member = scene.hosts["a"].member
+    for ranges in (MAX_LOCAL_HASH_RANGES - 1, 1):
+        scene.hosts["a"].subscribe("c", ranges=((0, 0),) * ranges)
+    assert len(member.report(scene.now).consumers) == 2
+    scene.hosts["a"].subscribe("c", ranges=((0, 0),))
+    report = member.report(scene.now + RENEW_S)
+    assert report.indivisible
+    assert report.consumers == ()
+    for name, ranges in (("a", MAX_HASH_RANGES - 1), ("b", 1), ("c", 1)):
+        assert not scene.coordinator.indivisible
+        scene.coordinator.join(name, scene.now)
+        assert scene.coordinator.report(name, KeyReport(0, 1, (LocalConsumer(1, "c", ((0, 0),) * ranges),)), scene.now)
+    assert scene.coordinator.indivisible
+
+
 def test_the_longest_frames_are_small():
     longest = "n" * MAX_NAME_BYTES
-    local = tuple(LocalConsumer(1 << 40, longest) for _ in range(MAX_LOCAL_CONSUMERS))
+    ranges = ((60_000, 65_535),) * (MAX_LOCAL_HASH_RANGES // MAX_LOCAL_CONSUMERS)
+    local = tuple(LocalConsumer(1 << 40, longest, ranges) for _ in range(MAX_LOCAL_CONSUMERS))
     counts = tuple(Run(1 << 40, number << 20, number << 20, 200) for number in range(MAX_COUNTS))
     report = KeyReport(1 << 62, 1 << 40, local, 0, ALL_SLOTS, indivisible=True, counts=counts)
     assert decode_key_report(encode_key_report(report)) == report
     assert len(encode_key_report(report)) < 32 << 10  # a longer ACK is split
-    consumers = tuple(KeyConsumer(f"m{number % 100}", 1 << 40, longest, 999) for number in range(MAX_CONSUMERS))
+    ranges = ranges[: MAX_HASH_RANGES // MAX_CONSUMERS]
+    consumers = tuple(KeyConsumer(f"m{number % 100}", 1 << 40, longest, 999, ranges) for number in range(MAX_CONSUMERS))
     grant = KeyGrant(1 << 62, 1 << 40, 5.0, consumers, ALL_SLOTS, counts)
     assert decode_key_grant(encode_key_grant(grant)) == grant
-    assert len(encode_key_grant(grant)) < 128 << 10
+    assert len(encode_key_grant(grant)) < 160 << 10
 
 
 def _encoded(*parts):
@@ -428,6 +496,8 @@ LONG_NAME = b"n" * (MAX_NAME_BYTES + 1)
         (_encoded(2, 1, 1, 0, 1, 0, 0, MAX_LOCAL_CONSUMERS + 1), "101 consumers of a member"),
         (_encoded(2, 1, 1, 0, 1, 0, 0, 1, 1, len(LONG_NAME), LONG_NAME), "101 bytes"),
         (_encoded(2, 1, 1, 0, 1, 0, 0, 1, 1, 1, b"\xff"), "no UTF-8"),
+        (_encoded(2, 1, 1, 0, 2, 0, 0, 1, 1, 0, MAX_LOCAL_HASH_RANGES + 1), "501 more ranges of hashes, at most 500"),
+        (_encoded(2, 1, 1, 0, 2, 0, 0, 1, 1, 0, 1, 65_535, 1), "a range of hashes from 65535 to 65536"),
     ],
 )
 def test_a_malformed_report_is_refused(encoded, error):

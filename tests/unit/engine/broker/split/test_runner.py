@@ -11,6 +11,7 @@ from readonly_engine.broker.pool.claim_store import ClaimHandle
 from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.broker.split import registry
 from readonly_engine.broker.split.coordinator import Coordinator
+from readonly_engine.broker.split.keys import KeyPolicy
 from readonly_engine.broker.split.leases import Run
 from readonly_engine.broker.split.member import Member
 from readonly_engine.broker.split.registry import COUNTED_S, MAX_SINGLE, SplitSubscriptions
@@ -356,7 +357,14 @@ def test_a_consumer_that_can_not_be_split_ends_the_split_here():
         ({}, "b", OwnerUnavailableError, "does not coordinate it"),
         ({"claims": True}, "b", OwnerRefusedError, "serves work of .* alone"),
         ({"runner": False}, "b", OwnerUnavailableError, "does not coordinate it"),
-        ({"runner": True, "kind": CommandSubscribe.Key_Shared}, "b", OwnerUnavailableError, "does not coordinate it"),
+        ({"runner": True, "kind": CommandSubscribe.Failover}, "b", OwnerUnavailableError, "does not coordinate it"),
+        ({"runner": True, "policy": KeyPolicy(sticky=True)}, "b", OwnerUnavailableError, "another Key_Shared policy"),
+        (
+            {"runner": True, "policy": KeyPolicy(any_order=True)},
+            "b",
+            OwnerUnavailableError,
+            "another Key_Shared policy",
+        ),
         ({"runner": True}, "c", OwnerUnavailableError, "c is no other broker of the pool"),
         ({"runner": True}, "a", OwnerUnavailableError, "a is no other broker of the pool"),
         ({"runner": True}, "b", None, ""),
@@ -365,13 +373,14 @@ def test_a_consumer_that_can_not_be_split_ends_the_split_here():
 def test_who_may_be_a_member(state, name, error, text):
     found = splits(claims=state.get("claims", False))
     if "runner" in state:
-        kind = state.get("kind", CommandSubscribe.Shared)
-        found._runners[KEY] = SimpleNamespace(coordinates=state["runner"], kind=kind)
+        kind, policy = state.get("kind", CommandSubscribe.Key_Shared), state.get("policy", KeyPolicy())
+        found._runners[KEY] = SimpleNamespace(coordinates=state["runner"], kind=kind, policy=policy)
+    subscribe = CommandSubscribe(sub_type=CommandSubscribe.Key_Shared)
     if error is None:
-        assert found.coordinator(KEY, name, CommandSubscribe.Shared) is found._runners[KEY]
+        assert found.coordinator(KEY, name, subscribe) is found._runners[KEY]
         return
     with pytest.raises(error, match=text):
-        found.coordinator(KEY, name, CommandSubscribe.Shared)
+        found.coordinator(KEY, name, subscribe)
 
 
 async def test_a_new_part_of_a_broker_waits_for_the_end_of_the_former_one(monkeypatch):
