@@ -121,6 +121,11 @@ class OwnerConsumer:
         return CommandSubscribe.FromString(self._encoded_subscribe)
 
     @property
+    def owner_connection(self) -> OwnerConnection | None:
+        """The connection to the topic's owner; None without one, and where another broker takes the owner's place."""
+        return None if self._peer_url else self.connection
+
+    @property
     def subscribed(self) -> bool:
         """Whether the owner has the consumer now."""
         return self.connection is not None
@@ -299,8 +304,9 @@ class OwnerConsumer:
             acks.channel_opened(self, self.connection)
 
     def hold_early_acks(self, gate: EntryGate) -> None:
-        """Let acks with a request id wait until the owner counts their entries."""
-        self._acks.gate = gate
+        """Let acks with a request id wait until the owner counts their entries. A broker of the pool counts none."""
+        if not self._peer_url:
+            self._acks.gate = gate
 
     def resume_acks(self) -> None:
         """Send the unanswered acks, and later ones: the owner's cursor is the one to which they belong."""

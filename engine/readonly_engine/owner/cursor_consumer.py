@@ -24,7 +24,7 @@ class CursorConsumer(Protocol):
         """The client's SUBSCRIBE, decoded at each access."""
 
     @property
-    def connection(self) -> OwnerConnection | None:
+    def owner_connection(self) -> OwnerConnection | None:
         """A connection of the client's identity to the topic's owner; None without one."""
 
     @property

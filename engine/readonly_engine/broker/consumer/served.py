@@ -270,7 +270,7 @@ class ServedConsumer(ClientConsumer):
     @property
     def owner_connection(self) -> OwnerConnection | None:
         """The connection of the consumer to the owner; None without one."""
-        return self.owner_consumer.connection
+        return self.owner_consumer.owner_connection
 
     def on_lease_changed(self) -> None:
         """Suspend or resume the subscription after a change of `lease_valid`."""

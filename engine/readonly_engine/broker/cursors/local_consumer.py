@@ -118,7 +118,7 @@ class LocalCursorConsumer:
         return CommandSubscribe.FromString(self._encoded_subscribe)
 
     @property
-    def connection(self) -> OwnerConnection | None:
+    def owner_connection(self) -> OwnerConnection | None:
         """A connection of the client's identity to the topic's owner; None without one."""
         return self._partition.access.connection(self.topic, self.identity)
 

@@ -110,7 +110,7 @@ class TopicLinks:
         """Return a connection to the topic's owner if a consumer has it, otherwise that of any consumer; None without one."""
         found = None
         for consumer in owner_consumers(self._shared.topics, self._topic):
-            connection = consumer.connection
+            connection = consumer.owner_connection
             if connection is not None and (present is None or connection is present):
                 return connection
             found = found or connection

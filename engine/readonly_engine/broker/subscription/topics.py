@@ -298,7 +298,7 @@ class TopicRegistry:
         subscription.remove(consumer)
         served = self._topics.get(subscription.topic)
         if served is not None and served.tail is not None:
-            served.tail.consumer_left(consumer.owner_consumer.connection)
+            served.tail.consumer_left(consumer.owner_consumer.owner_connection)
         if subscription.consumers:
             return None
         saving = None

@@ -356,7 +356,7 @@ async def test_the_tail_is_told_of_consumers_that_leave_and_finds_those_that_sta
     consumers = [Consumer(CommandSubscribe(subscription="s", durable=False)) for _ in range(4)]
     connections = [None, "first", "second", "first"]
     for consumer, connection in zip(consumers, connections, strict=True):
-        consumer.owner_consumer.connection = connection
+        consumer.owner_consumer.owner_connection = connection
         subscription = await topics_served.join(TOPIC, consumer, lambda _: None)
     left = []
     (_, served), *_ = topics_served.all
