@@ -214,7 +214,7 @@ class Statistics:
                 "coordinator": runner.coordinator,
                 "members": sorted(runner.members),
             }
-        return entry, [one for one in consumers if isinstance(one, ClientConsumer)]
+        return entry, [one for one in consumers if isinstance(one, ClientConsumer) and not one.acks_only]
 
     def _consumer(self, consumer: ClientConsumer, now: float) -> dict[str, Any]:
         info, connection, figures = consumer.info, consumer.connection, consumer.figures()

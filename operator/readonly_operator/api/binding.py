@@ -184,10 +184,10 @@ class BindingSpec:
         default="Single",
         metadata=declare(
             Choice(DISPATCHES),
-            "Brokers of the pool that serve one Shared or Key_Shared subscription whose cursor the owner broker keeps. Single: "
-            "one broker, to which the others redirect their consumers. Split: each broker serves its own consumers, and one "
-            "leases the entries or keys to all. Subscriptions with chunked messages, transactions, partly acked batches or "
-            "sticky ranges of keys are always served by one.",
+            "Brokers of the pool that serve one Shared or Key_Shared subscription. Single: one broker, to which the others "
+            "redirect their consumers. Split: each broker serves its own consumers, and one leases the entries or keys to all. "
+            "Subscriptions with chunked messages, transactions, partly acked batches or sticky ranges of keys are always served "
+            "by one, and Key_Shared ones with local cursors.",
             stored=True,
         ),
     )

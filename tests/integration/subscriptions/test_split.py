@@ -70,13 +70,24 @@ def work(topic: str) -> Iterator[Callable[..., Worker]]:
         worker.close()
 
 
+def bind(tmp_path: Path, topic: str, **fields: str) -> tuple[str, str]:
+    """Return the option of brokers for a binding that splits the topic's subscriptions."""
+    bindings = tmp_path / "bindings.json"
+    binding = {"name": "team/split", "topics": [topic], "dispatch": "Split"} | fields
+    bindings.write_text(json.dumps({"revision": "1", "bindings": [binding]}))
+    return "--bindings", str(bindings)
+
+
 @pytest.fixture
 def split_pool(own_pool: Callable[..., Pool], tmp_path: Path, topic: str) -> Pool:
     """Two brokers, and a binding that splits the topic's Shared subscriptions."""
-    bindings = tmp_path / "bindings.json"
-    binding = {"name": "team/split", "topics": [topic], "dispatch": "Split"}
-    bindings.write_text(json.dumps({"revision": "1", "bindings": [binding]}))
-    return own_pool(2, "--bindings", str(bindings))
+    return own_pool(2, *bind(tmp_path, topic))
+
+
+@pytest.fixture
+def local_split_pool(own_pool: Callable[..., Pool], tmp_path: Path, topic: str) -> Pool:
+    """The same with cursors that the pool keeps itself."""
+    return own_pool(2, *bind(tmp_path, topic, cursors="Local"), "--cursor-partitions", "4")
 
 
 def split(broker: BrokerProcess, topic: str) -> dict[str, Any]:
@@ -232,3 +243,110 @@ def test_a_consumer_at_the_owner_means_passthrough_for_all(
 
     wait_until(received, what="all messages came")
     assert Counter(numbers(workers) + got) == Counter(range(1000))
+
+
+# Cursors that the pool keeps
+
+
+def publish_meanwhile(client: pulsar.Client, topic: str, numbers: range) -> threading.Thread:
+    """Publish in a thread."""
+    publishing = threading.Thread(target=publish, args=(client, topic, numbers))
+    publishing.start()
+    return publishing
+
+
+def stored_backlog(holder: BrokerProcess, topic: str) -> int:
+    """The backlog of a local subscription at its holder; -1 while acks are not stored."""
+    stats = holder.stats()
+    if any(one["unstored"] for one in stats["localCursors"]):
+        return -1
+    found: int = stats["topics"][topic]["subscriptions"][SUBSCRIPTION]["msgBacklog"]
+    return found
+
+
+@pytest.mark.nightly
+def test_the_holder_of_a_local_cursor_leases_and_its_death_repeats_only_what_came_shortly_before(
+    local_split_pool: Pool, pulsar_client: pulsar.Client, admin: PulsarAdmin, topic: str, work: Callable[..., Worker]
+) -> None:
+    pool = local_split_pool
+    workers = [work(pool.url) for _ in range(4)]
+    holder, member = wait_split(pool, topic)
+    publish(pulsar_client, topic, range(COUNT // 2))
+    wait_until(lambda: len(set(numbers(workers))) == COUNT // 2, 60, what="the first half came")
+    assert Counter(numbers(workers)) == Counter(range(COUNT // 2))
+    shares = [broker.dispatched(topic) for broker in pool.brokers]
+    assert sum(shares) == COUNT // 2
+    assert min(shares) > COUNT / 20, shares
+    wait_until(lambda: stored_backlog(holder, topic) == 0, what="the holder has stored all acks")
+    assert SUBSCRIPTION not in admin.stats(topic)["subscriptions"], "the owner has guards only"
+    publishing = publish_meanwhile(pulsar_client, topic, range(COUNT // 2, COUNT))
+    wait_until(lambda: len(numbers(workers)) > COUNT * 0.6, what="some of the second half came")
+    holder.kill()
+    publishing.join()
+    wait_until(lambda: len(set(numbers(workers))) == COUNT, 60, what="all messages came")
+    wait_until(lambda: split(member, topic).get("state") == "coordinating", what="the other one has the cursor")
+    wait_until(lambda: stored_backlog(member, topic) == 0, what="all messages are acked")
+    repeated = [number for number, times in Counter(numbers(workers)).items() if times > 1]
+    assert all(number >= COUNT // 2 for number in repeated)
+    assert len(repeated) < COUNT / 4
+
+
+def test_a_seek_at_any_broker_moves_a_local_cursor_and_the_last_consumer_deletes_it(
+    local_split_pool: Pool, pulsar_client: pulsar.Client, topic: str
+) -> None:
+    publish(pulsar_client, topic, range(20))
+    clients = [quiet_client(broker.url) for broker in local_split_pool.brokers for _ in range(2)]
+    consumers = [
+        client.subscribe(
+            topic, SUBSCRIPTION, SHARED, initial_position=pulsar.InitialPosition.Earliest, receiver_queue_size=5
+        )
+        for client in clients
+    ]
+    wait_split(local_split_pool, topic)
+
+    def take_all() -> Counter[int]:
+        got: Counter[int] = Counter()
+
+        def took() -> bool:
+            for consumer in consumers:
+                try:
+                    message = consumer.receive(50)
+                except pulsar.Timeout:
+                    continue
+                got[int(message.data())] += 1
+                consumer.acknowledge(message)
+            return len(got) == 20
+
+        wait_until(took, 60, what="all messages came")
+        return got
+
+    take_all()
+    for consumer in consumers[:3]:  # of both brokers
+        consumer.seek(pulsar.MessageId.earliest)
+        take_all()
+    for client in clients[1:]:
+        client.close()
+    del consumers[1:]
+    consumers[0].unsubscribe()
+    consumers[0] = clients[0].subscribe(
+        topic, SUBSCRIPTION, SHARED, initial_position=pulsar.InitialPosition.Earliest, receiver_queue_size=5
+    )
+    assert take_all() == Counter(range(20)), "it was deleted, and begins anew"
+    clients[0].close()
+
+
+@pytest.mark.nightly
+def test_the_holder_of_a_local_cursor_drains_and_little_comes_twice(
+    local_split_pool: Pool, pulsar_client: pulsar.Client, topic: str, work: Callable[..., Worker]
+) -> None:
+    pool = local_split_pool
+    workers = [work(pool.url) for _ in range(4)]
+    holder, member = wait_split(pool, topic)
+    publishing = publish_meanwhile(pulsar_client, topic, range(COUNT))
+    wait_until(lambda: len(numbers(workers)) > 1000, what="some messages came")
+    assert holder.stop() == 0
+    publishing.join()
+    wait_until(lambda: len(set(numbers(workers))) == COUNT, 60, what="all messages came")
+    wait_until(lambda: split(member, topic).get("state") == "coordinating", what="the other one has the cursor")
+    wait_until(lambda: stored_backlog(member, topic) == 0, what="all messages are acked")
+    assert len(numbers(workers)) - COUNT < COUNT / 100

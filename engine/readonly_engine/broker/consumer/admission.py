@@ -10,11 +10,12 @@ from readonly_engine.broker.consumer.local import LocallyKeptConsumer
 from readonly_engine.broker.consumer.owner_placed import OwnerPlacedConsumer, cheaper_owner
 from readonly_engine.broker.consumer.passed_through import PassedThroughConsumer
 from readonly_engine.broker.consumer.proxied import ProxiedConsumer
-from readonly_engine.broker.consumer.relay_marks import marked_subscribe, relayed_by, split_member
+from readonly_engine.broker.consumer.relay_marks import mark_acks, marked_subscribe, only_acks, relayed_by, split_member
 from readonly_engine.broker.consumer.route import (
     CLAIMED_TYPES,
     AtOwner,
     CursorPlace,
+    Leased,
     Local,
     Passthrough,
     Placement,
@@ -24,6 +25,7 @@ from readonly_engine.broker.consumer.route import (
 )
 from readonly_engine.broker.consumer.served import OwnerKeptConsumer
 from readonly_engine.broker.consumer.split import IndivisibleError, MemberConsumer, SplitConsumer, check_member
+from readonly_engine.broker.consumer.split_local import AckingConsumer, HeldSplitConsumer, LeasedConsumer
 from readonly_engine.broker.cursors.local_requests import LocalRequest, check_not_local, request_of
 from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.broker.pool.unbound import reject_unbound
@@ -76,7 +78,10 @@ async def _admit(
     try:
         placement, from_peer = await _place(client, topic, subscribe, info), relayed_by(subscribe)
         cheaper = None if from_peer is not None else await cheaper_owner(client, placement, subscribe)
-        if placement.split and await _needs_owner(client, placement, subscribe):
+        if only_acks(subscribe) and not (placement.split and placement.local):
+            why = f"{services.pool.url} serves {info.name} of {topic} alone"
+            raise OwnerRefusedError(ServerError.NotAllowedError, why)
+        if placement.split and not placement.local and await _needs_owner(client, placement, subscribe):
             placement = placement._replace(split=False)  # the broker with the claim passes the subscription through
         if placement.bound and info.kind in CLAIMED_TYPES:
             await services.splits.wait_ended(ClaimKey(topic, info.name), split=placement.split)
@@ -93,7 +98,7 @@ async def _admit(
         needs_owner = "" if peer or cheaper else await _needs_owner(client, placement, subscribe)
         route = choose_route(placement, peer, from_peer, needs_owner, cheaper)
         consumer = make_consumer(client, placement, subscribe, claim, route, partition)
-        answer = await _begin(consumer, relayed=from_peer is not None)
+        answer = await _begin(consumer, relayed=from_peer is not None and not consumer.acks_only)
         _check_unchanged(services, consumer, placement, bindings)
         _register(services, consumer)
         admitted = True
@@ -130,14 +135,19 @@ async def _admit_member(
     """Connect a member of a split subscription to the coordinator here; as `admit`."""
     services, info = client.services, SubscribeInfo.of(subscribe)
     check_member(version, info.kind)
-    services.splits.coordinator(ClaimKey(topic, info.name), name, subscribe)
+    runner = services.splits.coordinator(ClaimKey(topic, info.name), name, subscribe)
     if refusal := services.limits.subscribe(topic, info.name):
         raise OwnerUnavailableError(refusal)
     consumer = None
     admitted = False
     try:
+        partition = None
+        if runner.holds_cursor:
+            key = await services.local_cursors.key_of(topic, info.name)
+            if (partition := services.local_cursors.held.get(key)) is None:
+                raise OwnerUnavailableError(f"the cursor of {info.name} moves to another broker; try again")
         placement = Placement(topic, info, False, CursorPlace.OWNER)
-        consumer = MemberConsumer(client, placement, subscribe, name)
+        consumer = MemberConsumer(client, placement, subscribe, name, partition)
         try:
             answer = await _begin(consumer, relayed=False)
         except OwnerRefusedError as error:
@@ -168,7 +178,9 @@ async def _place(client: ClientLink, topic: TopicName, subscribe: CommandSubscri
     if request is LocalRequest.CHECK:
         await services.local_names.answer(topic, client.identity, subscribe)
     if kept:
-        return Placement(topic, info, bound, CursorPlace.POOL, request)
+        splittable = info.kind == CommandSubscribe.Shared and request in {None, LocalRequest.EXISTING}
+        split = splittable and _splits(services, topic, subscribe, info)
+        return Placement(topic, info, bound, CursorPlace.POOL, request, split)
     if may_be_moved(request, durable=info.durable) and await services.local_names.exist(topic):
         return Placement(topic, info, bound, CursorPlace.POOL_BEFORE, request)
     if request is not None:
@@ -178,7 +190,7 @@ async def _place(client: ClientLink, topic: TopicName, subscribe: CommandSubscri
 
 
 def _splits(services: Services, topic: TopicName, subscribe: CommandSubscribe, info: SubscribeInfo) -> bool:
-    """Return whether every broker of the pool serves its own consumers of a bound subscription, whose cursor the owner has."""
+    """Return whether every broker of the pool serves its own consumers of a bound subscription."""
     if not (info.kind in CLAIMED_TYPES and info.durable and services.splits_dispatch(topic, info.name)):
         return False
     key = ClaimKey(topic, info.name)
@@ -233,11 +245,14 @@ def make_consumer(
         partition: the partition with its cursor, for a local one.
     """
     services = client.services
-    if isinstance(route, Relay):
+    if isinstance(route, (Relay, Leased)):
         member = services.pool.members.get(route.peer)
         peer_url = services.owners.peer_url(route.peer, "" if member is None else member.tls_url)
         marked = marked_subscribe(subscribe, relayed_by=services.pool.url)
-        return ProxiedConsumer(client, placement, marked, claim, route.peer, peer_url)
+        if isinstance(route, Relay):
+            return ProxiedConsumer(client, placement, marked, claim, route.peer, peer_url)
+        mark_acks(marked)
+        return LeasedConsumer(client, placement, marked, claim, route.peer, peer_url)
     marked = marked_subscribe(subscribe, pool=services.passthrough.pool if placement.of_pool else "")
     if isinstance(route, AtOwner):
         return OwnerPlacedConsumer(client, placement, marked_subscribe(subscribe), route.urls)
@@ -245,6 +260,10 @@ def make_consumer(
         return PassedThroughConsumer(client, placement, marked, claim)
     if isinstance(route, Local):
         assert partition is not None
+        if placement.split and (only_acks(subscribe) or placement.request is not None):
+            return AckingConsumer(client, placement, marked, claim, partition)
+        if placement.split:
+            return HeldSplitConsumer(client, placement, marked, claim, partition, changes_only=False)
         return LocallyKeptConsumer(client, placement, marked, claim, partition, changes_only=route.changes_only)
     way = SplitConsumer if placement.split else OwnerKeptConsumer
     return way(client, placement, marked, claim)
@@ -253,7 +272,12 @@ def make_consumer(
 async def _begin(consumer: ClientConsumer, *, relayed: bool) -> BaseCommand:
     """Subscribe where the cursor is, and begin the consumer's way; return the answer to its client."""
     sent = lease_time()
-    answer = await subscribe_at_owner(consumer, consumer.connection.services.exclusives)
+    try:
+        answer = await subscribe_at_owner(consumer, consumer.connection.services.exclusives)
+    except OwnerRefusedError as error:
+        if isinstance(consumer, LeasedConsumer):
+            consumer.refused(error)
+        raise
     if relayed:
         consumer.relayed_at = time.monotonic()  # after the owner has admitted it
     await consumer.begin(sent)

@@ -66,9 +66,11 @@ class ClientConsumer:
             in a partition of this broker's.
         subscription: the subscription on this broker; None before it is joined, and where another broker serves the consumer.
         split: whether other brokers serve its subscription, too.
+        acks_only: whether another broker of the pool dispatches to its client, and it only brings acks.
     """
 
     split: ClassVar[bool] = False
+    acks_only: ClassVar[bool] = False
 
     __slots__ = (
         "_closed",
@@ -141,6 +143,11 @@ class ClientConsumer:
     def movable(self) -> bool:
         """Whether another broker of the pool can serve it as well: none does, and this one does not have its cursor."""
         return True
+
+    @property
+    def holder(self) -> str:
+        """URL of the other broker of the pool that holds the cursor and leases entries to this one; empty for none."""
+        return ""
 
     def served_under(self, key: ClaimKey) -> bool:
         """Return whether this broker serves it by a claim."""

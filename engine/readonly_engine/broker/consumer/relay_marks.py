@@ -24,6 +24,21 @@ Any client can send it that may consume the subscription: the owner is asked. It
 from other consumers for as long as it stays, as any consumer can that does not ack.
 """
 
+SPLIT_ACKS = "pulsar-readonly.split-acks"
+"""Key of the consumer metadata of a consumer of a split subscription at the broker that holds its cursor, beside RELAYED_BY. The
+relaying broker dispatches to the client, and this consumer only acks and asks. Any client can send it: it gets no messages then.
+"""
+
+
+def only_acks(subscribe: CommandSubscribe) -> bool:
+    """Return whether a consumer that another broker relays here only acks and asks."""
+    return relayed_by(subscribe) is not None and _last(subscribe, SPLIT_ACKS) is not None
+
+
+def mark_acks(subscribe: CommandSubscribe) -> None:
+    """Mark a SUBSCRIBE as that of a consumer that only acks and asks."""
+    subscribe.metadata.add(key=SPLIT_ACKS, value="true")
+
 
 def split_member(subscribe: CommandSubscribe) -> tuple[str, str] | None:
     """Return the name of a member of a split subscription, and the version that it speaks; None for a consumer."""
@@ -31,10 +46,10 @@ def split_member(subscribe: CommandSubscribe) -> tuple[str, str] | None:
     return None if version is None else (relayed_by(subscribe) or "", version)
 
 
-def mark_member(subscribe: CommandSubscribe, name: str, version: int) -> None:
+def mark_member(subscribe: CommandSubscribe, name: str, version: str) -> None:
     """Mark a SUBSCRIBE as that of a member of a split subscription."""
     subscribe.metadata.add(key=RELAYED_BY, value=name)
-    subscribe.metadata.add(key=SPLIT_MEMBER, value=str(version))
+    subscribe.metadata.add(key=SPLIT_MEMBER, value=version)
 
 
 def relayed_by(subscribe: CommandSubscribe) -> str | None:

@@ -4,6 +4,7 @@
 |---|---|---|
 | Served | from storage, by this broker | on the owner |
 | Local | from storage, by this broker | in a partition of this broker |
+| Leased | from storage, by this broker, as far as another one leases them | in a partition of that broker |
 | Relay | through another broker of the pool | where that broker has it |
 | Passthrough | from the owner | on the owner |
 | AtOwner | from the owner, to which the client is redirected | on the owner |
@@ -93,6 +94,17 @@ class Local:
 
 
 @dataclass(frozen=True, slots=True)
+class Leased:
+    """This broker serves the consumer; another broker of the pool keeps the cursor, and leases entries.
+
+    Attributes:
+        peer: URL of that broker.
+    """
+
+    peer: str
+
+
+@dataclass(frozen=True, slots=True)
 class Relay:
     """Another broker of the pool serves the consumer.
 
@@ -125,7 +137,7 @@ class AtOwner:
     urls: Urls
 
 
-Route = Served | Local | Relay | Passthrough | AtOwner
+Route = Served | Local | Leased | Relay | Passthrough | AtOwner
 
 _SERVED: Final = Served()
 
@@ -158,7 +170,8 @@ def choose_route(
             f"{relayed_by} relayed this subscription here, but another broker of the pool serves it; look the topic up again"
         )
     if peer:
-        return Relay(peer)
+        leased = placement.split and placement.request is None
+        return Leased(peer) if leased else Relay(peer)
     if needs_owner and placement.cursor is CursorPlace.POOL:
         subject = f"subscription {placement.info.name} of {placement.topic}"
         why = f"{subject} needs the owner's cursor ({needs_owner}): bind it with cursors: Owner"

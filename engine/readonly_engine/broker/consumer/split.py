@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from readonly_engine.broker.consumer.client_consumer import ClientConsumer
 from readonly_engine.broker.consumer.relay_marks import mark_member
 from readonly_engine.broker.consumer.served import OwnerKeptConsumer
 from readonly_engine.broker.consumer.stats import ConsumerFigures
+from readonly_engine.broker.cursors.local_consumer import LocalCursorConsumer
+from readonly_engine.broker.cursors.local_requests import LocalRequest
 from readonly_engine.broker.passthrough.pool_metadata import add_pool_metadata
 from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.broker.split.codec import VERSION
@@ -25,13 +27,19 @@ from readonly_engine.wire.pulsar_pb2 import ServerError
 if TYPE_CHECKING:
     from readonly_engine.broker.consumer.client_link import ClientLink
     from readonly_engine.broker.consumer.route import Placement
+    from readonly_engine.broker.consumer.served import ServedConsumer
     from readonly_engine.broker.consumer.services import Services
+    from readonly_engine.broker.cursors.partition import CursorPartition
     from readonly_engine.broker.pool.claim_store import ClaimHandle
     from readonly_engine.broker.split.machines import AnyGrant
     from readonly_engine.broker.split.runner import SplitRunner
     from readonly_engine.broker.subscription.subscriber import Subscriber
     from readonly_engine.broker.subscription.subscription import Subscription
     from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandConsumerStatsResponse, CommandSubscribe
+
+
+HOLDER_VERSION: Final = f"{VERSION}-local"
+"""Version of a member whose coordinator holds the cursor. A broker that leases no such subscription refuses it as unknown."""
 
 
 class IndivisibleError(OwnerUnavailableError):
@@ -47,14 +55,30 @@ class SplitConsumer(OwnerKeptConsumer):
 
     async def begin(self, sent: float) -> None:
         """Join the subscription on this broker, as ServedConsumer."""
-        services, key = self.connection.services, ClaimKey(self.topic, self.info.name)
-        make = partial(services.splits.make, key)
-        check = partial(_check_split, services, key, self.info.kind, KeyPolicy.of(self.subscribe_command))
-        self.on_joined(await services.topics.join(self.topic, self, check, make), sent)
+        await join_split(self, None, sent)
 
     def _exclusively_served(self, subscription: Subscription, claim: ClaimHandle | None) -> bool:  # noqa: ARG002
         """Return False: other brokers may have served it."""
         return False
+
+
+async def join_split(consumer: ServedConsumer, holder: str | None, sent: float) -> None:
+    """Join the split subscription of a consumer on this broker.
+
+    Args:
+        consumer: the consumer.
+        holder: URL of the broker of the pool that holds the cursor; empty for this one, None if the owner has it.
+        sent: as in ServedConsumer.begin.
+
+    Raises:
+        RelayError: as there.
+        MetadataError: as there.
+    """
+    services, key = consumer.connection.services, ClaimKey(consumer.topic, consumer.info.name)
+    make = partial(services.splits.make, key, holder)
+    policy = KeyPolicy.of(consumer.subscribe_command)
+    check = partial(_check_split, services, key, consumer.info.kind, policy, holder)
+    consumer.on_joined(await services.topics.join(consumer.topic, consumer, check, make), sent)
 
 
 def _check_split(
@@ -62,13 +86,14 @@ def _check_split(
     key: ClaimKey,
     kind: CommandSubscribe.SubType,
     policy: KeyPolicy,
+    holder: str | None,
     subscription: Subscription,
 ) -> None:
     """Check that a consumer may join a subscription as one of a split one.
 
     Raises:
         IndivisibleError: one broker must serve it.
-        OwnerUnavailableError: one broker serves it, or consumers of another type; the client must try again.
+        OwnerUnavailableError: one broker serves it, or consumers of another type or holder; the client must try again.
     """
     if not isinstance(subscription, SplitSubscription):
         raise OwnerUnavailableError(f"the last consumers of {key.subscription} alone on this broker leave; try again")
@@ -76,6 +101,8 @@ def _check_split(
         raise OwnerUnavailableError(f"the last consumers of {key.subscription} of another type leave; try again")
     if subscription.policy != policy:
         raise OwnerUnavailableError(f"the last consumers of {key.subscription} with another policy leave; try again")
+    if subscription.holder != holder:
+        raise OwnerUnavailableError(f"the last consumers of {key.subscription} with its former cursor leave; try again")
     if subscription.runner.ending:
         raise OwnerUnavailableError(f"{key.subscription} of {key.topic} begins again on this broker; try again")
     if subscription.indivisible:
@@ -86,21 +113,29 @@ def _check_split(
 class MemberConsumer(ClientConsumer):
     """The connection of another broker's member to the coordinator here (MemberLink).
 
-    The owner has authorized it: it gets a consumer there, which is closed at once. With ranges of hashes (STICKY) the owner
-    authorizes it, and then refuses it, since a consumer of the member has them. So it keeps no other consumer out.
+    The owner has authorized it: it gets a consumer where the cursor is kept, which is closed at once. With ranges of hashes
+    (STICKY) the owner authorizes it, and then refuses it, since a consumer of the member has them. So it keeps no other out.
 
     Args:
         connection: the other broker's connection, with the credentials of one of its clients.
         placement: as in ClientConsumer.
         subscribe: the member's SUBSCRIBE.
         name: the member.
+        partition: the partition with the cursor, if this broker keeps it.
     """
 
     __slots__ = ("_link", "_name", "_runner")
 
     subscription = None
 
-    def __init__(self, connection: ClientLink, placement: Placement, subscribe: CommandSubscribe, name: str) -> None:
+    def __init__(
+        self,
+        connection: ClientLink,
+        placement: Placement,
+        subscribe: CommandSubscribe,
+        name: str,
+        partition: CursorPartition | None = None,
+    ) -> None:
         super().__init__(connection, placement, None, subscribe.consumer_id, exclusive=False)
         self._name = name
         self._link = subscribe
@@ -108,7 +143,11 @@ class MemberConsumer(ClientConsumer):
         services = connection.services
         asked = link_subscribe(str(self.topic), self.info.name, subscribe)
         add_pool_metadata(asked, services.passthrough.pool)
-        self.owner_consumer = OwnerConsumer(services.owners, connection.identity, asked, self, zero_permit=True)
+        if partition is not None:
+            asked.metadata.add(key=LocalRequest.EXISTING.value, value="true")
+            self.owner_consumer = LocalCursorConsumer(partition, self.topic, connection.identity, asked, self)
+        else:
+            self.owner_consumer = OwnerConsumer(services.owners, connection.identity, asked, self, zero_permit=True)
 
     @property
     def consumer_name(self) -> str:
@@ -216,7 +255,7 @@ def check_member(version: str, kind: CommandSubscribe.SubType) -> None:
         OwnerRefusedError: it does not.
     """
     why = ""
-    if version != str(VERSION):
+    if version not in {str(VERSION), HOLDER_VERSION}:
         why = f"version {version!r} of the leases of split subscriptions, this broker has {VERSION}"
     elif kind not in CODECS:
         why = f"a member of a split subscription of type {kind}, only Shared and Key_Shared are split"
@@ -240,5 +279,5 @@ def connect_to_coordinator(services: Services, consumer: Subscriber, url: str, r
     member = services.pool.members.get(url)
     peer_url = services.owners.peer_url(url, "" if member is None else member.tls_url)
     subscribe = link_subscribe(str(consumer.topic), consumer.info.name, consumer.subscribe_command)
-    mark_member(subscribe, services.pool.url, VERSION)
+    mark_member(subscribe, services.pool.url, HOLDER_VERSION if consumer.holder else str(VERSION))
     return CoordinatorLink(services.owners, consumer.connection.identity, subscribe, peer_url, runner)

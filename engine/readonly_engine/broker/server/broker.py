@@ -41,6 +41,7 @@ from readonly_engine.net.interfaces import local_hosts
 from readonly_engine.net.keep_alive import KeepAlive
 from readonly_engine.net.tls_listener import TlsListener
 from readonly_engine.net.write_coalescer import WriteCoalescer
+from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
 if TYPE_CHECKING:
     import ssl
@@ -329,7 +330,8 @@ class Broker:
         if info.kind in CLAIMED_TYPES and info.durable and consumer.subscription is not None:
             split = (
                 self.splits_dispatch(topic, info.name)
-                and consumer.subscription.at_owner
+                and (consumer.subscription.at_owner or info.kind == CommandSubscribe.Shared)
+                and self.replay is None
                 and self.splits.allows(ClaimKey(topic, info.name))
                 and not why_indivisible(consumer.subscribe_command)
             )

@@ -82,10 +82,14 @@ class SplitSubscriptions:
         until = self._single.get(key)
         if until is None:
             return True
-        if self._clock() < until or (key not in self._runners and self._claims.serves(key)):
+        if self._clock() < until or (key not in self._runners and self._serves(key)):
             return False  # it serves the subscription alone as long as consumers stay
         del self._single[key]
         return True
+
+    def _serves(self, key: ClaimKey) -> bool:
+        """Return whether this broker may have consumers of a subscription that it serves alone."""
+        return self._claims.serves(key) or self._topics.subscription(*key) is not None
 
     def serve_alone(self, key: ClaimKey, seconds: float, why: str) -> None:
         """Let one broker serve a subscription for a time."""
@@ -122,9 +126,19 @@ class SplitSubscriptions:
             raise _not_now(key, "its leases have not ended") from None
 
     def make(
-        self, key: ClaimKey, parts: SubscriptionParts, on_unreadable: Callable[[Subscription, Position, str], None]
+        self,
+        key: ClaimKey,
+        holder: str | None,
+        parts: SubscriptionParts,
+        on_unreadable: Callable[[Subscription, Position, str], None],
     ) -> SplitSubscription:
         """Make a subscription for its first consumer on this broker.
+
+        Args:
+            key: the subscription.
+            holder: URL of the broker of the pool that holds its cursor; empty for this one, None if the owner has it.
+            parts: its parts.
+            on_unreadable: as in Subscription.
 
         Raises:
             OwnerUnavailableError: the former one has not ended.
@@ -133,7 +147,7 @@ class SplitSubscriptions:
             raise _not_now(key, "its leases have not ended")
         until, counts = self._counts.pop(key, (0.0, ()))
         counts = counts if self._clock() < until else ()
-        return SplitSubscription(parts, on_unreadable, partial(self._run, key), self._connect, counts)
+        return SplitSubscription(parts, on_unreadable, partial(self._run, key), self._connect, holder, counts)
 
     def _run(self, key: ClaimKey, subscription: SplitSubscription) -> SplitRunner:
         runner = self._runners[key] = SplitRunner(

@@ -63,6 +63,10 @@ class LeasedSubscription(Protocol):
     """That of all consumers, for Key_Shared."""
 
     @property
+    def holder(self) -> str | None:
+        """URL of the broker of the pool that holds the cursor; empty for this one, None if the owner has it."""
+
+    @property
     def indivisible(self) -> bool:
         """Whether only a broker that serves it alone can handle its messages and acks."""
 
@@ -153,6 +157,11 @@ class SplitRunner:
     def policy(self) -> KeyPolicy:
         """That of all consumers, for Key_Shared."""
         return self._subscription.policy
+
+    @property
+    def holds_cursor(self) -> bool:
+        """Whether this broker holds the cursor, and so coordinates without a claim of the subscription."""
+        return self._subscription.holder == ""
 
     @property
     def indivisible(self) -> bool:
@@ -375,6 +384,10 @@ class SplitRunner:
             self._subscription.begin_again(action.why)
 
     async def _acquire(self) -> None:
+        holder = self._subscription.holder
+        if holder is not None:
+            self._follow_holder(holder)
+            return
         try:
             claim = await self._claims.acquire(self.key)
         except OwnerUnavailableError as error:
@@ -391,9 +404,25 @@ class SplitRunner:
             self._release()
             self._do(self._session.unclaimed(self._now()))
             return
+        self._coordinate("it has the claim")
+
+    def _follow_holder(self, url: str) -> None:
+        """Follow the broker that holds the cursor; coordinate if it is this one, and its session is valid.
+
+        The holder has the claim of the cursor's partition. It closes the consumers of all brokers when it loses that.
+        """
+        now = self._now()
+        if url:
+            self._do(self._session.elsewhere(url))
+        elif now < self._claims.until:
+            self._coordinate("it holds the cursor")
+        else:
+            self._do(self._session.unclaimed(now))
+
+    def _coordinate(self, why: str) -> None:
         self._do(self._session.claimed(1 + secrets.randbelow(MAX_EPOCH), self._now()))
         if self.coordinates:
-            self._log("coordinates", "it has the claim")
+            self._log("coordinates", why)
 
     def _release(self) -> None:
         claim, self._claim = self._claim, None

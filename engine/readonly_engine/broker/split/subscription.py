@@ -16,6 +16,7 @@ from readonly_engine.broker.split.member import Member
 from readonly_engine.broker.split.reported_acks import ReportedAcks
 from readonly_engine.broker.subscription.subscription import Subscription
 from readonly_engine.owner.errors import OwnerUnavailableError
+from readonly_engine.owner.grouped_acks import GroupedAckSender
 from readonly_engine.topic.view import Follow
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
 
@@ -45,22 +46,35 @@ class SplitSubscription(Subscription):
     """Serves this broker's consumers of a split subscription (LeasedSubscription, OtherBrokers).
 
     Each consumer acks at the owner by its own zero-permit consumer, as always: an owner takes acks of any entry from any of them.
+    If the pool keeps the cursor, the broker that holds it takes the owner's place, and coordinates.
 
     Args:
         parts: the parts of the subscription.
         on_unreadable: as in Subscription.
         run: makes what leases entries for it.
         connect: makes a connection to the coordinator at a broker of the pool, with the credentials of a consumer.
+        holder: as below.
         counts: entries with redelivery counts that this broker knows from an earlier coordinator.
 
     Attributes:
         runner: leases entries for it, from here or another broker.
         policy: that of all consumers, for Key_Shared.
+        holder: URL of the broker of the pool that holds the cursor; empty for this one, None if the owner has it.
     """
 
     split: ClassVar[bool] = True
 
-    __slots__ = ("_connect", "_counts", "_follows_end", "_leases", "_max_unacked", "_reported", "policy", "runner")
+    __slots__ = (
+        "_connect",
+        "_counts",
+        "_follows_end",
+        "_leases",
+        "_max_unacked",
+        "_reported",
+        "holder",
+        "policy",
+        "runner",
+    )
 
     def __init__(
         self,
@@ -68,6 +82,7 @@ class SplitSubscription(Subscription):
         on_unreadable: Callable[[Subscription, Position, str], None],
         run: Callable[[SplitSubscription], SplitRunner],
         connect: Connect,
+        holder: str | None = None,
         counts: tuple[Run, ...] = (),
     ) -> None:
         self.policy = KeyPolicy.of(parts.subscribe)
@@ -77,6 +92,9 @@ class SplitSubscription(Subscription):
         self._follows_end = False
         self._counts = counts
         self._reported = ReportedAcks()
+        self.holder = holder
+        if holder:
+            self._grouped_acks = GroupedAckSender()
         self.runner = run(self)
 
     def _make_dispatcher(self, parts: SubscriptionParts) -> LeasedDispatcher | LeasedKeyDispatcher:
@@ -243,12 +261,19 @@ class SplitSubscription(Subscription):
         return self
 
     def add(self, consumer: Subscriber) -> None:
-        """Add a consumer that has subscribed."""
+        """Add a consumer that has subscribed. One that only acks gets no messages here."""
+        if consumer.acks_only:
+            self._consumers[id(consumer.dispatch_state)] = consumer
+            self.runner.begin()
+            return
         super().add(consumer)
         self.runner.add(consumer.dispatch_state)
 
     def remove(self, consumer: Subscriber) -> None:
         """Remove a consumer."""
+        if consumer.acks_only:
+            self._consumers.pop(id(consumer.dispatch_state), None)
+            return
         super().remove(consumer)
         self.runner.remove(consumer.dispatch_state)
 

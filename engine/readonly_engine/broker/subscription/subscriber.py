@@ -22,6 +22,10 @@ class Subscriber(FanoutConsumer, Protocol):
         """Whether the client takes the owner's own metadata of entries."""
 
     @property
+    def acks_only(self) -> bool:
+        """Whether another broker of the pool dispatches to its client, and it only brings acks."""
+
+    @property
     def info(self) -> SubscribeInfo:
         """The lasting fields of the client's SUBSCRIBE."""
 

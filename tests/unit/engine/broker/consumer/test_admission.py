@@ -10,8 +10,12 @@ from readonly_engine.broker.consumer import admission, served
 from readonly_engine.broker.consumer.admission import admit
 from readonly_engine.broker.consumer.client_consumer import ClientConsumer
 from readonly_engine.broker.consumer.exclusives import ExclusiveConsumers
-from readonly_engine.broker.consumer.relay_marks import RELAYED_BY, mark_member
+from readonly_engine.broker.consumer.local import LocallyKeptConsumer
+from readonly_engine.broker.consumer.proxied import ProxiedConsumer
+from readonly_engine.broker.consumer.relay_marks import RELAYED_BY, mark_acks, mark_member
 from readonly_engine.broker.consumer.route import CLAIMED_TYPES, CursorPlace, Local
+from readonly_engine.broker.consumer.split import HOLDER_VERSION
+from readonly_engine.broker.consumer.split_local import AckingConsumer, HeldSplitConsumer, LeasedConsumer
 from readonly_engine.broker.cursors.local_requests import LocalRequest
 from readonly_engine.broker.pool.bindings import Bindings, from_patterns
 from readonly_engine.broker.pool.claim_store import ClaimHandle
@@ -139,6 +143,15 @@ def test_a_consumer_joins_within_a_claim_that_is_still_this_brokers_only(valid, 
     assert paused == ([Pause.LEASE] if suspended else [])
 
 
+class Partition(str):
+    """A partition of local cursors."""
+
+    __slots__ = ()
+
+    def next_number(self):
+        return 1
+
+
 class OnePartition:
     """Local cursors of which this broker has all, and the claims of them."""
 
@@ -146,7 +159,7 @@ class OnePartition:
         return ClaimKey(topic, "")
 
     async def open(self, _key):
-        return "the partition"
+        return Partition("the partition")
 
     async def place(self, _key):
         return ""
@@ -298,6 +311,7 @@ async def test_one_broker_serves_a_key_shared_consumer_that_can_not_be_split(mon
         (0, CommandSubscribe.Shared, f"version '0' of the leases of split subscriptions, this broker has {VERSION}"),
         (VERSION, CommandSubscribe.Failover, "only Shared and Key_Shared are split"),
         (VERSION, CommandSubscribe.Key_Shared, "not here"),
+        (HOLDER_VERSION, CommandSubscribe.Shared, "not here"),
     ],
 )
 async def test_a_member_of_a_split_subscription_is_refused_before_the_owner_is_asked(version, kind, error):
@@ -308,9 +322,76 @@ async def test_a_member_of_a_split_subscription_is_refused_before_the_owner_is_a
     scene.broker.splits.coordinator = coordinator
     client = SimpleNamespace(identity="me", services=scene.broker, closed=False)
     subscribe = CommandSubscribe(subscription="s", sub_type=kind)
-    mark_member(subscribe, "pulsar://there:6650", version)
+    mark_member(subscribe, "pulsar://there:6650", str(version))
     with pytest.raises(RelayError, match=error):
         await admit(client, TOPIC, subscribe)
+
+
+PEER = "pulsar://there:6650"
+
+
+@pytest.mark.parametrize(
+    ("kind", "request_", "place", "marks", "allowed", "made"),
+    [
+        (CommandSubscribe.Shared, None, "", "", True, HeldSplitConsumer),
+        (CommandSubscribe.Shared, None, PEER, "", True, LeasedConsumer),
+        (CommandSubscribe.Shared, None, "", "relayed", True, HeldSplitConsumer),  # by a broker that splits none
+        (CommandSubscribe.Shared, None, "", "relayed acks", True, AckingConsumer),
+        (CommandSubscribe.Shared, None, "", "acks", True, HeldSplitConsumer),  # a client's own mark
+        (CommandSubscribe.Shared, LocalRequest.EXISTING, "", "", True, AckingConsumer),
+        (CommandSubscribe.Shared, LocalRequest.EXISTING, PEER, "", True, ProxiedConsumer),
+        (CommandSubscribe.Shared, LocalRequest.FORCE, "", "", True, LocallyKeptConsumer),
+        (CommandSubscribe.Shared, None, "", "", False, LocallyKeptConsumer),
+        (CommandSubscribe.Shared, None, PEER, "", False, ProxiedConsumer),
+        (CommandSubscribe.Shared, None, "", "relayed acks", False, None),
+        (CommandSubscribe.Key_Shared, None, "", "", True, LocallyKeptConsumer),
+        (CommandSubscribe.Key_Shared, None, PEER, "", True, ProxiedConsumer),
+    ],
+)
+async def test_the_holder_of_a_local_cursor_leases_to_the_others(
+    monkeypatch, kind, request_, place, marks, allowed, made
+):
+    make_consumer, found = admission.make_consumer, []
+
+    def make(*args):
+        found.append(type(make_consumer(*args)))
+        return Consumer(*args)
+
+    async def placed(_key):
+        return place
+
+    async def no_refusal(*_):
+        return ""
+
+    monkeypatch.setattr(admission, "make_consumer", make)
+    scene, cursors = MarkedScene(None), OnePartition()
+    broker = scene.broker
+    broker.keeps = broker.split = True
+    broker.splits.allows = lambda _: allowed
+    broker.local_cursors = broker.claim_store = cursors
+    cursors.place = placed
+    broker.pool = SimpleNamespace(url="pulsar://here:6650", members={})
+    broker.owners = SimpleNamespace(peer_url=lambda url, _: url)
+    broker.passthrough.refusal = no_refusal
+    client = SimpleNamespace(
+        identity="me",
+        services=broker,
+        closed=False,
+        attached=scene.attached,
+        writable=True,
+        client_version="",
+        tls=False,
+    )
+    subscribe = CommandSubscribe(subscription="s", sub_type=kind)
+    if request_ is not None:
+        subscribe.metadata.add(key=request_.value, value="true")
+    if "relayed" in marks:
+        subscribe.metadata.add(key=RELAYED_BY, value=PEER)
+    if "acks" in marks:
+        mark_acks(subscribe)
+    with nullcontext() if made else pytest.raises(OwnerRefusedError, match="here:6650 serves s of persistent:"):
+        await admit(client, TOPIC, subscribe)
+    assert found == ([made] if made else [])
 
 
 def test_a_limit_refuses_a_consumer_that_then_holds_nothing():

@@ -5,6 +5,7 @@ import itertools
 import pytest
 from readonly_engine.broker.consumer.route import (
     CursorPlace,
+    Leased,
     Local,
     Passthrough,
     Placement,
@@ -54,6 +55,14 @@ def test_each_combination_has_one_way():
             else:
                 assert choose_route(*given) == expected, row
     assert len(seen) == 2 * len(CursorPlace) * 2 * 2 * 2 * 2
+
+
+def test_a_broker_serves_its_consumers_of_a_split_subscription_by_leases_of_the_holder():
+    placement = Placement(TOPIC, SubscribeInfo("s", CommandSubscribe.Shared), True, POOL, split=True)
+    assert choose_route(placement, PEER, None, "") == Leased(PEER)
+    assert choose_route(placement, "", None, "") == Local(changes_only=False)
+    asks = placement._replace(request=LocalRequest.EXISTING)
+    assert choose_route(asks, PEER, None, "") == Relay(PEER)
 
 
 @pytest.mark.parametrize("kind", [0, 1, 2, 3])

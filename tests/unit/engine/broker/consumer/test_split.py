@@ -10,6 +10,7 @@ from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.broker.split.codec import decode_grant, encode_report
 from readonly_engine.broker.split.keys import KeyPolicy
 from readonly_engine.broker.split.leases import Grant, Report, Run
+from readonly_engine.broker.split.subscription import SplitSubscription
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.owner.identity import ANONYMOUS
@@ -127,13 +128,23 @@ async def test_a_member_stays_at_a_broker_that_drains_until_the_coordinator_ends
 def test_a_member_is_known_by_its_marks():
     subscribe = CommandSubscribe()
     assert split_member(subscribe) is None
-    mark_member(subscribe, NAME, 1)
+    mark_member(subscribe, NAME, "1")
     assert split_member(subscribe) == (NAME, "1")
 
 
 def test_a_consumer_of_a_split_subscription_joins_no_other():
     with pytest.raises(OwnerUnavailableError, match="alone on this broker leave; try again"):
-        _check_split(None, ClaimKey(TOPIC, "s"), CommandSubscribe.Shared, KeyPolicy(), SimpleNamespace(split=False))
+        _check_split(
+            None, ClaimKey(TOPIC, "s"), CommandSubscribe.Shared, KeyPolicy(), None, SimpleNamespace(split=False)
+        )
+
+
+def test_a_consumer_of_another_holder_joins_no_other():
+    subscription = object.__new__(SplitSubscription)
+    subscription.kind, subscription.holder, subscription.policy = CommandSubscribe.Shared, NAME, KeyPolicy()
+    for holder in (None, "", "pulsar://elsewhere:6650"):
+        with pytest.raises(OwnerUnavailableError, match="with its former cursor leave; try again"):
+            _check_split(None, ClaimKey(TOPIC, "s"), CommandSubscribe.Shared, KeyPolicy(), holder, subscription)
 
 
 def test_state_of_batches_is_never_that_of_one_broker():

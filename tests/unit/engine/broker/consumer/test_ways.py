@@ -1,10 +1,10 @@
-"""The classes of the four ways, between a played client, a played broker and a played keeper of the cursor."""
+"""The classes of the ways, between a played client, a played broker and a played keeper of the cursor."""
 
 import asyncio
 from types import SimpleNamespace
 
 import pytest
-from readonly_engine.broker.consumer import passed_through
+from readonly_engine.broker.consumer import passed_through, split_local
 from readonly_engine.broker.consumer.client_consumer import KEEPER_CHANGED
 from readonly_engine.broker.consumer.flow_window import INITIAL_WINDOW
 from readonly_engine.broker.consumer.local import LocallyKeptConsumer
@@ -12,14 +12,17 @@ from readonly_engine.broker.consumer.passed_through import PassedThroughConsumer
 from readonly_engine.broker.consumer.proxied import ProxiedConsumer
 from readonly_engine.broker.consumer.route import CursorPlace, Placement
 from readonly_engine.broker.consumer.served import OwnerKeptConsumer
+from readonly_engine.broker.consumer.split import IndivisibleError
+from readonly_engine.broker.consumer.split_local import AckingConsumer, HeldSplitConsumer, LeasedConsumer
 from readonly_engine.broker.consumer.stats import OWNER
 from readonly_engine.broker.pool.claim_store import ClaimHandle
 from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.broker.pool.membership import Member
 from readonly_engine.broker.pool.redirects import RedirectHistory
+from readonly_engine.broker.split.subscription import SplitSubscription
 from readonly_engine.broker.subscription.pause import Pause
 from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.owner.errors import OwnerUnavailableError
+from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.owner.identity import ANONYMOUS
 from readonly_engine.topic.position import Position
 from readonly_engine.wire.commands import decode_command
@@ -32,6 +35,7 @@ from readonly_engine.wire.pulsar_pb2 import (
     CommandReachedEndOfTopic,
     CommandSubscribe,
     MessageIdData,
+    ServerError,
 )
 from readonly_engine.wire.subscribe_info import SubscribeInfo
 
@@ -83,7 +87,9 @@ class Broker:
 
     def __init__(self, *, version="Pulsar-Java-v4.0.8"):
         self.calls, self.frames, self.tasks, self.served = [], [], [], Subscription()
-        self.owners = self.topics = self.owner_leases = self.exclusives = self.leaving = self.passthrough = self
+        self.owners = self.splits = self.topics = self.owner_leases = self.exclusives = self.leaving = (
+            self.passthrough
+        ) = self
         self.limits = SimpleNamespace(subscribe=lambda *_: "", leave=lambda *_: self.calls.append("place"))
         self.claim_store = SimpleNamespace(
             release=lambda _: self.calls.append("claim"), is_valid=lambda _: True, suspended=True, serves=lambda _: True
@@ -115,9 +121,19 @@ class Broker:
     def subscription(self, *_):
         return self.served
 
-    async def join(self, _topic, consumer, check_claim):
-        check_claim(self.served)
+    async def join(self, _topic, consumer, check_claim, make=None):
+        if make is None:
+            check_claim(self.served)
         return self.served
+
+    def peer_url(self, url, _):
+        return url
+
+    def make(self, *_):
+        raise AssertionError("the subscription is there")
+
+    def serve_alone(self, *_):
+        self.calls.append("alone")
 
     def consumer(
         self, kind, *more, bound=True, durable=True, sub_type=CommandSubscribe.Shared, claimed=False, **options
@@ -152,12 +168,20 @@ def proxied(broker, **given):
     return broker.consumer(ProxiedConsumer, PEER, PEER, **given)
 
 
+def held(broker, **given):
+    return broker.consumer(HeldSplitConsumer, Partition(), changes_only=False, **given)
+
+
 MAKERS = {
     "owner": lambda broker, **given: broker.consumer(OwnerKeptConsumer, **given),
     "local": local,
     "passed": lambda broker, **given: broker.consumer(PassedThroughConsumer, **given),
     "proxied": proxied,
+    "held": held,
+    "acking": lambda broker, **given: broker.consumer(AckingConsumer, Partition(), **given),
+    "leased": lambda broker, **given: broker.consumer(LeasedConsumer, PEER, PEER, **given),
 }
+JOINING = {"owner", "local", "held", "acking", "leased"}
 
 
 def flow(permits):
@@ -194,6 +218,8 @@ NOW_SERVED = "the pool serves the subscription now"
         ("local", "", False, True, [(KEEPER_CHANGED, ""), (KEEPER_CHANGED, ""), (KEEPER_CHANGED, "")]),
         ("passed", OWNER, True, True, [("", KEEPER_CHANGED), (NOW_SERVED, NOW_SERVED), ("", "")]),
         ("proxied", PEER, False, False, [("", ""), ("", ""), ("", "")]),
+        ("held", "", False, True, [(KEEPER_CHANGED, ""), (KEEPER_CHANGED, ""), (KEEPER_CHANGED, "")]),
+        ("leased", "", True, False, [(KEEPER_CHANGED, ""), (KEEPER_CHANGED, ""), (KEEPER_CHANGED, "")]),
     ],
 )
 async def test_what_the_server_and_the_statistics_ask(way, served_by, movable, under_claim, misplaced):
@@ -213,7 +239,7 @@ async def test_the_claim_is_given_back_after_the_close_and_the_place_at_once(way
     one = MAKERS[way](broker, claimed=True, sub_type=CommandSubscribe.Exclusive)
     await one.begin(0.0)
     assert ("policy" in broker.calls) == (way == "passed")
-    assert (one.subscription is not None) == (way in {"owner", "local"})
+    assert (one.subscription is not None) == (way in JOINING)
     broker.calls.clear()
     for closes in [closed_first, not closed_first]:
         assert "claim" not in broker.calls
@@ -227,7 +253,7 @@ async def test_the_claim_is_given_back_after_the_close_and_the_place_at_once(way
     assert broker.calls.count("place") == 1
     assert one.claim is None
     assert len(one.owner_consumer.closed_with) == 1
-    assert broker.calls.count("left") == (way in {"owner", "local"})
+    assert broker.calls.count("left") == (way in JOINING)
 
 
 async def test_a_consumer_that_is_closed_while_it_joins_leaves_again():
@@ -292,6 +318,43 @@ async def test_a_consumer_that_only_changes_a_local_cursor_does_not_join():
     one.owner_consumer.local = None
     with pytest.raises(OwnerUnavailableError, match="closed meanwhile"):
         one.keeper(None)
+
+
+async def test_a_leased_consumer_applies_no_ack_that_its_holder_refuses():
+    broker = Broker()
+    one = MAKERS["leased"](broker)
+    await one.begin(0.0)
+    one.ack(ack(1))
+    in_transaction = ack(2)
+    in_transaction.ack.txnid_most_bits = in_transaction.ack.txnid_least_bits = 1
+    one.ack(in_transaction)
+    assert broker.served.calls == ["acknowledge"]
+    one.refused(OwnerRefusedError(ServerError.AuthorizationError, "no"))
+    assert "alone" not in broker.calls
+    with pytest.raises(IndivisibleError, match="serves s alone"):
+        one.refused(OwnerRefusedError(ServerError.NotAllowedError, "the holder serves s alone"))
+    assert "alone" in broker.calls
+
+
+@pytest.mark.parametrize("in_time", [True, False])
+async def test_a_holder_that_drains_takes_the_last_acks_of_other_brokers(monkeypatch, in_time):
+    monkeypatch.setattr(split_local, "LEAVE_S", 10.0 if in_time else 0.01)
+    broker, stops = Broker(), []
+    broker.served = object.__new__(SplitSubscription)
+    broker.served.runner = SimpleNamespace(stop=lambda: stops.append("stop"))
+    one = MAKERS["acking"](broker)
+    one.subscription = broker.served
+    monkeypatch.setattr(SplitSubscription, "pause", lambda *_: None)
+    assert one.stop_delivery() is broker.served
+    assert stops == ["stop"]
+    one.subscription = None
+    leaving = asyncio.create_task(one.detach())
+    await asyncio.sleep(0)
+    assert not one.unregistered
+    if in_time:
+        one.unregister()
+    await leaving
+    assert one.unregistered
 
 
 async def test_the_owner_gets_permits_within_a_window():

@@ -92,7 +92,7 @@ class Host:
 
     def __init__(self, name, topic, claims, hosts):
         self.name, self.topic, self.hosts = name, topic, hosts
-        self.kind, self.indivisible = CommandSubscribe.Shared, False
+        self.kind, self.indivisible, self.holder = CommandSubscribe.Shared, False, None
         self.cursor = CursorReplica(topic.chain, Position(1, -1))
         self.leases = LeasedDispatcher(topic.chain, self.cursor)
         self.consumer = ConsumerState(permits=10)
@@ -175,6 +175,32 @@ async def test_two_brokers_deliver_each_entry_once(topic):
     assert b.delivered
 
 
+async def test_the_holder_of_a_local_cursor_coordinates_without_a_claim_while_its_session_is_valid(topic):
+    claims, hosts = pool_of(topic, "a", "b")
+    a, b = hosts.values()
+    a.holder, b.holder = "", "a"
+    a.runner._claims.until = lease_time()
+    a.runner.begin()
+    await until(lambda: not a.runner._asking)
+    assert a.runner.state == "claiming"
+    a.runner._claims.until += 1000
+    await until(lambda: a.runner.coordinates)
+    b.runner.begin()
+    await until(lambda: b.runner.state == "following" and "b" in a.runner.members)
+    positions = [topic.write() for _ in range(20)]
+    await until(lambda: a.runner.touch() or len(a.delivered) + len(b.delivered) == 20)
+    assert sorted(a.delivered + b.delivered) == positions
+    assert (a.runner.holds_cursor, b.runner.holds_cursor) == (True, False)
+    links = len(b.links)
+    b.links[-1].end("the connection broke")
+    await until(lambda: len(b.links) > links and b.runner.state == "following")
+    a.runner.stop()
+    b.runner.stop()
+    await a.runner.wait_ended()
+    assert not claims.holder
+    assert not claims.released
+
+
 async def test_redelivery_counts_survive_a_coordinator_whose_last_consumer_leaves(topic, monkeypatch):
     a, b = await joined_pool(topic)
     position = topic.write()
@@ -197,11 +223,11 @@ async def test_redelivery_counts_survive_a_coordinator_whose_last_consumer_leave
     for key in (KEY, KEY._replace(subscription="other")):
         brokers._runners[key] = runner = SimpleNamespace(key=key, redelivery_counts=counted)
         brokers._ended(runner)
-    assert [brokers.make(key, None, None) for key in (KEY, key, key)] == [(), counted, ()]
+    assert [brokers.make(key, None, None, None) for key in (KEY, key, key)] == [(), counted, ()]
     brokers._runners[key] = runner
     brokers._ended(runner)
     now[0] += COUNTED_S
-    assert brokers.make(key, None, None) == ()
+    assert brokers.make(key, None, None, None) == ()
 
 
 async def test_a_coordinator_reads_the_owners_cursor_before_it_leases(topic):
@@ -314,7 +340,8 @@ async def test_a_lost_claim_ends_the_coordinator_and_its_members(topic):
 
 def splits(claims="", clock=lambda: 0.0, members=("a", "b")):
     pool = SimpleNamespace(url="a", members=dict.fromkeys(members))
-    return SplitSubscriptions(pool, SimpleNamespace(serves=lambda _: claims), None, None, clock)
+    topics = SimpleNamespace(subscription=lambda *_: None)
+    return SplitSubscriptions(pool, SimpleNamespace(serves=lambda _: claims), topics, None, clock)
 
 
 def test_one_broker_serves_a_subscription_for_a_while_and_so_many_are_remembered():
@@ -398,4 +425,4 @@ async def test_a_new_part_of_a_broker_waits_for_the_end_of_the_former_one(monkey
     found._runners[KEY].ending = True
     await found.wait_all_ended()
     with pytest.raises(OwnerUnavailableError, match="its leases have not ended; try again"):
-        found.make(KEY, None, None)
+        found.make(KEY, None, None, None)
