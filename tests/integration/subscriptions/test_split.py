@@ -350,3 +350,62 @@ def test_the_holder_of_a_local_cursor_drains_and_little_comes_twice(
     wait_until(lambda: split(member, topic).get("state") == "coordinating", what="the other one has the cursor")
     wait_until(lambda: stored_backlog(member, topic) == 0, what="all messages are acked")
     assert len(numbers(workers)) - COUNT < COUNT / 100
+
+
+def test_one_broker_serves_a_local_subscription_with_chunked_messages(
+    local_split_pool: Pool, pulsar_client: pulsar.Client, topic: str
+) -> None:
+    pool = local_split_pool
+    clients = [quiet_client(broker.url) for broker in pool.brokers for _ in range(2)]
+    consumers = [client.subscribe(topic, SUBSCRIPTION, SHARED, receiver_queue_size=5) for client in clients]
+    wait_split(pool, topic)
+    producer = pulsar_client.create_producer(topic, chunking_enabled=True, batching_enabled=False)
+    got: list[bytes] = []
+
+    def took() -> bool:
+        for consumer in consumers:
+            try:
+                message = consumer.receive(50)
+            except pulsar.Timeout:
+                continue
+            got.append(message.data()[:1])
+            consumer.acknowledge(message)
+        return set(got) == {b"a", b"b", b"c"}
+
+    for letter in (b"a", b"b", b"c"):
+        producer.send(letter * (6 << 20))  # above the limit of one message
+    wait_until(took, 60, what="all messages came")
+    wait_until(lambda: set(roles(pool, topic).values()) == {""}, what="no broker splits it")
+    for client in clients:
+        client.close()
+
+
+def test_one_broker_serves_a_local_subscription_with_acks_of_single_messages_of_a_batch(
+    local_split_pool: Pool, pulsar_client: pulsar.Client, topic: str
+) -> None:
+    pool = local_split_pool
+    clients = [quiet_client(broker.url) for broker in pool.brokers for _ in range(2)]
+    consumers = [
+        client.subscribe(topic, SUBSCRIPTION, SHARED, batch_index_ack_enabled=True, receiver_queue_size=20)
+        for client in clients
+    ]
+    wait_split(pool, topic)
+    publish(pulsar_client, topic, range(10), batching_enabled=True, batching_max_publish_delay_ms=1000)
+    got: list[int] = []
+
+    def took() -> bool:
+        for consumer in consumers:
+            try:
+                message = consumer.receive(50)
+            except pulsar.Timeout:
+                continue
+            got.append(int(message.data()))
+            if got[-1] == 0:
+                consumer.acknowledge(message)
+        return got.count(1) > 1 and got[-1] == 9 and set(roles(pool, topic).values()) == {""}
+
+    wait_until(took, what="the whole batch came from one broker")
+    assert got[-9:] == list(range(1, 10)), "the ack counts at the broker that serves it alone"
+    assert got.count(0) == 1
+    for client in clients:
+        client.close()

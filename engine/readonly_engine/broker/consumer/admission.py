@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from readonly_engine.broker.consumer.exclusives import subscribe_at_owner
 from readonly_engine.broker.consumer.local import LocallyKeptConsumer
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from readonly_engine.broker.pool.claim_store import ClaimHandle
     from readonly_engine.metadata.topic_name import TopicName
 
+_JOINING: Final = frozenset({None, LocalRequest.EXISTING})
+"""Requests of consumers that join a split subscription, instead of changing it beside its consumers."""
+
 
 async def admit(
     client: ClientLink, topic: TopicName, subscribe: CommandSubscribe
@@ -83,7 +86,7 @@ async def _admit(
             raise OwnerRefusedError(ServerError.NotAllowedError, why)
         if placement.split and not placement.local and await _needs_owner(client, placement, subscribe):
             placement = placement._replace(split=False)  # the broker with the claim passes the subscription through
-        if placement.bound and info.kind in CLAIMED_TYPES:
+        if placement.bound and info.kind in CLAIMED_TYPES and placement.request in _JOINING:
             await services.splits.wait_ended(ClaimKey(topic, info.name), split=placement.split)
         if placement.needs_claim and cheaper is None:
             local = placement.local
@@ -178,7 +181,7 @@ async def _place(client: ClientLink, topic: TopicName, subscribe: CommandSubscri
     if request is LocalRequest.CHECK:
         await services.local_names.answer(topic, client.identity, subscribe)
     if kept:
-        splittable = info.kind == CommandSubscribe.Shared and request in {None, LocalRequest.EXISTING}
+        splittable = info.kind == CommandSubscribe.Shared and request in _JOINING
         split = splittable and _splits(services, topic, subscribe, info)
         return Placement(topic, info, bound, CursorPlace.POOL, request, split)
     if may_be_moved(request, durable=info.durable) and await services.local_names.exist(topic):

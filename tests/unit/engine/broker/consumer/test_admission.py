@@ -363,11 +363,16 @@ async def test_the_holder_of_a_local_cursor_leases_to_the_others(
     async def no_refusal(*_):
         return ""
 
+    async def ended(_key, *, split):
+        waited.append(split)
+
+    waited: list[bool] = []
     monkeypatch.setattr(admission, "make_consumer", make)
     scene, cursors = MarkedScene(None), OnePartition()
     broker = scene.broker
     broker.keeps = broker.split = True
     broker.splits.allows = lambda _: allowed
+    broker.splits.wait_ended = ended
     broker.local_cursors = broker.claim_store = cursors
     cursors.place = placed
     broker.pool = SimpleNamespace(url="pulsar://here:6650", members={})
@@ -392,6 +397,8 @@ async def test_the_holder_of_a_local_cursor_leases_to_the_others(
     with nullcontext() if made else pytest.raises(OwnerRefusedError, match="here:6650 serves s of persistent:"):
         await admit(client, TOPIC, subscribe)
     assert found == ([made] if made else [])
+    splits = allowed and kind == CommandSubscribe.Shared
+    assert waited == ([] if made is None or request_ is LocalRequest.FORCE else [splits]), "beside the consumers"
 
 
 def test_a_limit_refuses_a_consumer_that_then_holds_nothing():
