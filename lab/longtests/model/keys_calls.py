@@ -13,6 +13,7 @@ from readonly_engine.broker.dispatch.cursor import CursorReplica
 from readonly_engine.broker.dispatch.leased_keys import LeasedKeyDispatcher
 from readonly_engine.broker.split.key_coordinator import KeyCoordinator
 from readonly_engine.broker.split.key_member import KeyMember
+from readonly_engine.broker.split.keys import KeyPolicy
 from readonly_engine.broker.split.leases import LEASE_S
 from readonly_engine.topic.chain import LedgerChain
 from readonly_engine.topic.entries import TopicEntry
@@ -39,15 +40,16 @@ class KeysHost:
         name: its name as a member.
         keys: the keys of the topic's entries.
         acked: acked entries, by the owner's answer.
+        any_order: whether the order of a key may be ignored.
     """
 
-    def __init__(self, name: str, keys: tuple[str, ...], acked: int) -> None:
+    def __init__(self, name: str, keys: tuple[str, ...], acked: int, any_order: bool = False) -> None:
         self.keys = keys
         self.chain = LedgerChain()
         load(self.chain, len(keys), 1)
         self.cursor = CursorReplica(self.chain, mark_delete_of(acked))
         self.cursor.load_acked_ranges(ranges_of(acked))
-        self.dispatcher = LeasedKeyDispatcher(self.chain, self.cursor)
+        self.dispatcher = LeasedKeyDispatcher(self.chain, self.cursor, any_order=any_order)
         self.acks = Acks()
         self.member = KeyMember(name, self.dispatcher, self.cursor, self.acks)
         self.coordinator: KeyCoordinator | None = None
@@ -56,7 +58,7 @@ class KeysHost:
 
 def coordinate(host: KeysHost, epoch: int) -> None:
     """Become the coordinator, and its member."""
-    host.coordinator = KeyCoordinator(epoch)
+    host.coordinator = KeyCoordinator(epoch, (), KeyPolicy(any_order=host.dispatcher.any_order))
     join(host, host.name)
 
 
@@ -131,7 +133,7 @@ def report(host: KeysHost, unanswered: int, *, drains: bool = True) -> KeyReport
         host.dispatcher._pending_at = {}
     found = member.report(NOW)
     host.dispatcher._pending_at = pending
-    member._reported_at = -math.inf
+    member._reported_at = member._acked_due = -math.inf
     host.acks.unanswered = 0
     return found
 
@@ -159,6 +161,11 @@ def receive_grant(host: KeysHost, grant: KeyGrant) -> bool:
 def receive_grant_of_any_epoch(host: KeysHost, grant: KeyGrant) -> bool:
     """Mutant of `receive_grant`: take the grant for one of the present coordinator."""
     return host.member.on_grant(grant._replace(epoch=host.member.epoch or grant.epoch), NOW)
+
+
+def receive_grant_without_pending(host: KeysHost, grant: KeyGrant) -> bool:
+    """Mutant of `receive_grant`: ignore what consumers of other members have."""
+    return receive_grant(host, grant._replace(pending=None))
 
 
 def needs_cursor(host: KeysHost) -> bool:

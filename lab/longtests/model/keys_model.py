@@ -90,6 +90,7 @@ class KeysModel:
         changes: number of times that a client of broker B comes or leaves.
         deaths: number of deaths of the coordinator.
         breaks: number of times that the connection of the brokers goes silent.
+        any_order: whether the order of a key may be ignored.
         mutants: mistakes to make.
     """
 
@@ -101,11 +102,13 @@ class KeysModel:
         changes: int = 1,
         deaths: int = 0,
         breaks: int = 0,
+        any_order: bool = False,
         mutants: Iterable[str] = (),
     ) -> None:
         self.name = name
         self._keys = keys
         self._names = tuple(_key(kind) for kind in keys)
+        self._any_order = any_order
         self._faults = {"changes": changes, "deaths": deaths, "breaks": breaks}
         self._mutants = frozenset(mutants)
         self._machines: Machines[calls.KeysHost] = Machines()
@@ -190,8 +193,10 @@ class KeysModel:
         key = self._keys[entry]
         of_key = sum(1 << one for one, kind in enumerate(self._keys) if kind == key)
         other = at.hosts[1 - x]
+        if self._any_order:
+            of_key = 1 << entry
         if other.has & of_key and not self._ask(other, calls.expired):
-            raise Violation(step, "two consumers have a key at once")
+            raise Violation(step, f"two consumers have {'an entry' if self._any_order else 'a key'} at once")
         if (at.owner & ~at.late) >> entry & 1:
             raise Violation(step, f"entry {entry} is delivered again after its ack was answered")
         before = of_key & ((1 << entry) - 1)
@@ -244,6 +249,8 @@ class KeysModel:
     def _granted(self, at: KeysState, x: int, grant: KeyGrant) -> KeysState:
         host = at.hosts[x]
         receive = calls.receive_grant_of_any_epoch if "no-epoch" in self._mutants else calls.receive_grant
+        if "ignores-pending" in self._mutants:
+            receive = calls.receive_grant_without_pending
         machine, counts = self._machines.call(host.machine, receive, grant)
         after = _with(at, x, host._replace(machine=machine))
         return after if counts or at.holder == x else self._begin_again(after, x)
@@ -308,7 +315,7 @@ class KeysModel:
     # Machines
 
     def _new(self, x: int, acked: int) -> int:
-        return self._machines.begin(calls.KeysHost, NAMES[x], self._names, acked)
+        return self._machines.begin(calls.KeysHost, NAMES[x], self._names, acked, self._any_order)
 
     def _ask(self, host: Host, function: Callable[..., Any]) -> Any:
         return self._machines.ask(host.machine, function)

@@ -81,7 +81,7 @@ def _split(name: str, about: str, *, entries: int, short: bool = False, **faults
     return Scenario(name, f"split over 2 brokers, {about}", lambda mutants=(): make(mutants=mutants), short=short)
 
 
-def _keys(name: str, about: str, *, keys: str, short: bool = False, **faults: int) -> Scenario:
+def _keys(name: str, about: str, *, keys: str, short: bool = False, **faults: Any) -> Scenario:
     make = partial(KeysModel, name, keys=keys, **faults)
     return Scenario(name, f"keys over 2 brokers, {about}", lambda mutants=(): make(mutants=mutants), short=short)
 
@@ -189,6 +189,16 @@ SCENARIOS: Final = (
     _keys("keys", "2 entries of one key; a client comes and leaves", keys="mm", changes=2, short=True),
     _keys("keys-break", "the same; the brokers' connection may go silent", keys="mm", changes=2, breaks=1),
     _keys("keys-death", "the same; the coordinator may die", keys="mm", deaths=1),
+    _keys("keys-any", "2 entries in any order; a client comes and leaves", keys="mm", changes=2, any_order=True),
+    _keys(
+        "keys-any-break",
+        "the same; the brokers' connection may go silent",
+        keys="mm",
+        changes=2,
+        breaks=1,
+        any_order=True,
+    ),
+    _keys("keys-any-death", "2 entries in any order; the coordinator may die", keys="mm", deaths=1, any_order=True),
     _split("split-move", "1 entry; the topic may be unloaded", entries=1, moves=1),
     _keeper("keeper-alone", "the same with 1 client, which may connect to the other broker", clients=1),
 )
@@ -294,6 +304,12 @@ MUTANTS: Final = (
     ),
     Mutant(
         "no-draining", "a key moves while its former consumer has messages", "keys", "two consumers have a key at once"
+    ),
+    Mutant(
+        "ignores-pending",
+        "a key moves out of order, and its next consumer gets what the former one has",
+        "keys-any",
+        "two consumers have an entry at once",
     ),
     Mutant(
         "no-epoch",

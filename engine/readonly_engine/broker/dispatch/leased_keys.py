@@ -11,6 +11,7 @@ from readonly_engine.broker.dispatch.key_selectors import RANGE, RING_POINTS
 from readonly_engine.broker.dispatch.key_shared import DEFAULT_LOOK_AHEAD, KeySharedDispatcher, LookAhead
 from readonly_engine.broker.dispatch.leased import NOWHERE
 from readonly_engine.broker.dispatch.multiple import DEFAULT_LIMITS, UnackedLimits
+from readonly_engine.topic.position import Position
 from readonly_engine.wire.entry_view import views_of_slots
 from readonly_engine.wire.sticky_key import key_hash
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from readonly_engine.broker.dispatch.cursor import CursorReplica
     from readonly_engine.topic.chain import LedgerChain
     from readonly_engine.topic.entries import TopicEntry
-    from readonly_engine.topic.position import Position
 
 ALL_SLOTS: Final = (1 << RANGE) - 2
 """Every slot as bits: slot 0 is not used."""
@@ -49,7 +49,7 @@ class RingConsumer(Protocol):
         """Its ranges of hashes, first and last; empty unless consumers name them (STICKY)."""
 
 
-class KeyRing(Protocol):
+class SlotAssignment(Protocol):
     """Assigns slots to the consumers of all brokers, which have numbers in the order of their arrival."""
 
     def slot(self, hash_: int) -> int:
@@ -87,14 +87,14 @@ class ConsistentHashRing:
         return _slot(hash_)
 
     def number(self, slot: int) -> int:
-        """Return the number of the consumer of a slot, as KeyRing."""
+        """Return the number of the consumer of a slot, as SlotAssignment."""
         if not self._points:
             return -1
         index = bisect_left(self._points, slot)
         return self._numbers[index if index < len(self._points) else 0]
 
     def slots(self, number_of: Sequence[int], count: int) -> list[int]:
-        """Return the slots of each part of the consumers, as KeyRing."""
+        """Return the slots of each part of the consumers, as SlotAssignment."""
         parts = bytearray([NO_PART]) * RANGE
         lower = 0
         for point, number in zip(self._points, self._numbers, strict=True):
@@ -106,7 +106,7 @@ class ConsistentHashRing:
 
 
 class HashRanges:
-    """The ranges of hashes that the consumers of all brokers name (STICKY), as HashRangeSelector (KeyRing).
+    """The ranges of hashes that the consumers of all brokers name (STICKY), as HashRangeSelector (SlotAssignment).
 
     Args:
         consumers: the consumers. The owner refuses overlaps, but one that has left may still be here: the first one counts.
@@ -132,7 +132,7 @@ class HashRanges:
         return self._numbers[slot]
 
     def slots(self, number_of: Sequence[int], count: int) -> list[int]:
-        """Return the slots of each part of the consumers, as KeyRing."""
+        """Return the slots of each part of the consumers, as SlotAssignment."""
         parts = bytearray([NO_PART]) * RANGE
         for number, first, last in self._last_to_first():
             parts[first : last + 1] = bytes([number_of[number]]) * (last + 1 - first)
@@ -140,7 +140,7 @@ class HashRanges:
         return _slots_of_parts(parts, count)
 
 
-def make_ring(consumers: Sequence[RingConsumer], *, sticky: bool) -> KeyRing:
+def make_ring(consumers: Sequence[RingConsumer], *, sticky: bool) -> SlotAssignment:
     """Return the ring of consumers, which name their ranges of hashes if `sticky`."""
     return HashRanges(consumers) if sticky else ConsistentHashRing(consumers)
 
@@ -164,7 +164,7 @@ class LocalSelector:
         local: by number on the ring, the consumers of this broker.
     """
 
-    def __init__(self, ring: KeyRing, local: dict[int, ConsumerState]) -> None:
+    def __init__(self, ring: SlotAssignment, local: dict[int, ConsumerState]) -> None:
         self._ring = ring
         self._local = local
 
@@ -230,6 +230,9 @@ class LeasedKeyDispatcher(KeySharedDispatcher):
         self._gained = _bitmap(0)  # slots that are read again up to `_read_before`
         self._read_before = self._next
         self._left_counts: dict[Position, int] = {}
+        self._elsewhere = frozenset[Position]()  # that consumers of other brokers have
+        self._freed = frozenset[Position]()  # that they had: to be passed over until the owner's cursor is read
+        self._skipped: dict[Position, int] = {}  # those of both that were passed over, with their slots
 
     def follow(self, limits: UnackedLimits, *, delayed: bool) -> None:
         """Apply policies that have changed; of the limit of the subscription, the part of this broker's consumers."""
@@ -289,13 +292,54 @@ class LeasedKeyDispatcher(KeySharedDispatcher):
             if not self._cursor.is_acked(position):
                 self._redeliveries[position] = max(count, self._redeliveries.get(position, 0))
 
+    # Entries of these slots that consumers of other brokers have, where the order may be ignored
+
+    @property
+    def elsewhere(self) -> int:
+        """Number of entries that consumers of other brokers have."""
+        return len(self._elsewhere)
+
+    def set_elsewhere(self, positions: frozenset[Position], *, unread: bool) -> frozenset[Position]:
+        """Pass over the entries that consumers of other brokers have, whatever their slots.
+
+        Args:
+            positions: the entries.
+            unread: whether slots were gained for which the owner's cursor is read.
+
+        Returns:
+            Those that others had before. They are passed over until `take_back`, after a read of the owner's cursor.
+        """
+        before = self._elsewhere - positions
+        freed = frozenset(one for one in before if unread or one in self._skipped or one >= self._next)
+        self._elsewhere = positions
+        self._freed |= freed
+        return freed
+
+    def take_back(self, freed: frozenset[Position]) -> None:
+        """Dispatch entries that consumers of other brokers had. The copy of the cursor has their acks."""
+        self._freed -= freed
+        for position in sorted(freed - self._elsewhere):
+            slot = self._skipped.pop(position, None)
+            if slot is not None and not self._cursor.is_acked(position):
+                self._replay(position, slot)
+
+    def has_pending(self, position: Position) -> bool:
+        """Return whether a consumer of this broker has an entry."""
+        return position in self._slots
+
+    def pending_in(self, slots: int) -> dict[int, list[Position]]:
+        """Return what the consumers of this broker have of slots, given as bits."""
+        found: dict[int, list[Position]] = {}
+        bits = _bitmap(slots)
+        for position, slot in self._slots.items():
+            if bits[slot >> 3] >> (slot & 7) & 1:
+                found.setdefault(slot, []).append(position)
+        return found
+
     @property
     def busy(self) -> int:
         """The slots with pending entries, as bits."""
-        bits = bytearray(RANGE // 8)
-        for slot in self._pending_at if self._drains else set(self._slots.values()):
-            bits[slot >> 3] |= 1 << (slot & 7)
-        return int.from_bytes(bits, "little")
+        return bits_of(self._pending_at if self._drains else set(self._slots.values()))
 
     def _serves(self, slot: int) -> int:
         return self._served[slot >> 3] >> (slot & 7) & 1
@@ -304,6 +348,7 @@ class LeasedKeyDispatcher(KeySharedDispatcher):
         """Start again at the first unacked entry, without pending entries."""
         super().rewind()
         self._read_before = self._next
+        self._skipped.clear()
 
     # Dispatch
 
@@ -337,6 +382,9 @@ class LeasedKeyDispatcher(KeySharedDispatcher):
             slot = self._selector.slot(entry.sticky_hash)
             if not self._gained[slot >> 3] >> (slot & 7) & 1 or position in self._slots:
                 return True
+        if (self._elsewhere or self._freed) and (position in self._elsewhere or position in self._freed):
+            self._skipped[position] = self._selector.slot(entry.sticky_hash)
+            return True
         return super()._dispatch_new(entry, now, deliveries)
 
     def _replay(self, position: Position, slot: int = 0) -> None:
@@ -355,6 +403,14 @@ def _slot(hash_: int) -> int:
 def _points(name: str, index: int) -> tuple[int, ...]:
     """Return the points of a consumer on the ring. They are kept: a change of one consumer makes the ring of all again."""
     return tuple(_slot(key_hash(f"{name}\0{index}\0{point}".encode())) for point in range(RING_POINTS))
+
+
+def bits_of(slots: Iterable[int]) -> int:
+    """Return slots as bits."""
+    bits = bytearray(RANGE // 8)
+    for slot in slots:
+        bits[slot >> 3] |= 1 << (slot & 7)
+    return int.from_bytes(bits, "little")
 
 
 def _bitmap(slots: int) -> bytes:

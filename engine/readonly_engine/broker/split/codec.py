@@ -172,6 +172,11 @@ class Numbers:
             raise MalformedFrameError("leases of a split subscription end early")
         return self._encoded[self._at - length : self._at]
 
+    @property
+    def more(self) -> bool:
+        """Whether bytes are left."""
+        return self._at < len(self._encoded)
+
     def end(self) -> None:
         """Check that no bytes are left."""
         if self._at != len(self._encoded):

@@ -11,17 +11,20 @@ from readonly_engine.broker.dispatch.key_selectors import RANGE
 from readonly_engine.broker.dispatch.leased_keys import ALL_SLOTS
 from readonly_engine.broker.split.codec import VERSION, Numbers, encode_runs
 from readonly_engine.broker.split.keys import (
+    MAX_ALL_PENDING,
     MAX_CONSUMERS,
     MAX_HASH_RANGES,
     MAX_LOCAL_CONSUMERS,
     MAX_LOCAL_HASH_RANGES,
     MAX_NAME_BYTES,
+    MAX_PENDING,
     KeyConsumer,
     KeyGrant,
     KeyReport,
     LocalConsumer,
 )
 from readonly_engine.broker.split.leases import MAX_MEMBERS
+from readonly_engine.topic.position import Position
 from readonly_engine.wire.errors import MalformedFrameError
 from readonly_engine.wire.varint import encode_varint
 
@@ -56,7 +59,7 @@ def encode_key_report(report: KeyReport) -> str:
         encoded.append(_numbers(len(consumers)))
         encoded += [_numbers(one.number) + _raw(one.name.encode()) for one in consumers]
         encoded.append(_ranges(consumers))
-    encoded.append(encode_runs(report.counts))
+    encoded += [encode_runs(report.counts), _positions(report.pending)]
     return base64.b64encode(b"".join(encoded)).decode()
 
 
@@ -79,10 +82,10 @@ def decode_key_report(text: str) -> KeyReport:
         if has_consumers == _RANGES:
             read = _read_ranges(numbers, count, MAX_LOCAL_HASH_RANGES)
             consumers = tuple(one._replace(ranges=ranges) for one, ranges in zip(consumers, read, strict=True))
-    counts = numbers.runs()
+    counts, pending = numbers.runs(), _read_positions(numbers, MAX_PENDING)
     numbers.end()
     released, held = (0, slots) if has_held else (slots, None)
-    return KeyReport(epoch, number, consumers, released, held, bool(indivisible), counts)
+    return KeyReport(epoch, number, consumers, released, held, bool(indivisible), counts, pending)
 
 
 def encode_key_grant(grant: KeyGrant) -> bytes:
@@ -96,7 +99,7 @@ def encode_key_grant(grant: KeyGrant) -> bytes:
         for one in grant.consumers:
             encoded.append(_numbers(members[one.member], one.number, one.index) + _raw(one.name.encode()))
         encoded.append(_ranges(grant.consumers))
-    encoded.append(encode_runs(grant.counts))
+    encoded += [encode_runs(grant.counts), _positions(grant.pending)]
     return b"".join(encoded)
 
 
@@ -118,9 +121,9 @@ def decode_key_grant(encoded: bytes) -> KeyGrant:
         if has_slots == _RANGES:
             read = _read_ranges(numbers, count, MAX_HASH_RANGES)
             consumers = tuple(replace(one, ranges=ranges) for one, ranges in zip(consumers, read, strict=True))
-    counts = numbers.runs()
+    counts, pending = numbers.runs(), _read_positions(numbers, MAX_ALL_PENDING)
     numbers.end()
-    return KeyGrant(epoch, number, valid_ms / _MS, consumers, slots, counts)
+    return KeyGrant(epoch, number, valid_ms / _MS, consumers, slots, counts, pending)
 
 
 def _consumer(numbers: Numbers, members: list[str]) -> KeyConsumer:
@@ -162,6 +165,20 @@ def _range(numbers: Numbers) -> tuple[int, int]:
     if first + more >= RANGE:
         raise MalformedFrameError(f"a range of hashes from {first} to {first + more}, the last hash is {RANGE - 1}")
     return first, first + more
+
+
+def _positions(positions: tuple[Position, ...] | None) -> bytes:
+    """Return positions, at the end of the bytes; nothing for None."""
+    if positions is None:
+        return b""
+    return _numbers(len(positions), *(number for position in positions for number in position))
+
+
+def _read_positions(numbers: Numbers, limit: int) -> tuple[Position, ...] | None:
+    if not numbers.more:
+        return None
+    count = _count(numbers, limit, "pending entries")
+    return tuple(Position(numbers.next(), numbers.next()) for _ in range(count))
 
 
 def _numbers(*numbers: int) -> bytes:

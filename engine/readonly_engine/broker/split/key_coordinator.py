@@ -5,6 +5,10 @@ Consistent hashing over the consumers of all members assigns the slots, as on on
 is told to leave it, dispatches nothing more of it, and releases it when its consumers have acked what they have (PIP-379, over
 several brokers). Only then the next member may use it, which reads the owner's cursor first. A lost member's slots are free at
 the end of its lease.
+
+If the order of a key may be ignored (allow_out_of_order_delivery), a member releases a slot at once, and reports which of its
+entries its consumers have. The others pass these over. When one is acked or comes back, the member reports it no more. Then the
+present member of its slot reads the owner's cursor, and dispatches the entry unless it is acked.
 """
 
 from __future__ import annotations
@@ -13,13 +17,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from readonly_engine.broker.dispatch.leased_keys import make_ring
-from readonly_engine.broker.split.keys import MAX_CONSUMERS, MAX_HASH_RANGES, KeyConsumer, KeyGrant, KeyPolicy
+from readonly_engine.broker.split.keys import (
+    MAX_ALL_PENDING,
+    MAX_CONSUMERS,
+    MAX_HASH_RANGES,
+    KeyConsumer,
+    KeyGrant,
+    KeyPolicy,
+)
 from readonly_engine.broker.split.leases import LEASE_S, MAX_COUNTS
 from readonly_engine.broker.split.member_leases import MemberLeases, MemberState
 
 if TYPE_CHECKING:
     from readonly_engine.broker.split.keys import KeyReport, LocalConsumer
     from readonly_engine.broker.split.leases import Run
+    from readonly_engine.topic.position import Position
 
 
 @dataclass(slots=True)
@@ -33,6 +45,8 @@ class _Member(MemberState):
         changed: whether it must get its slots again.
         reported: whether it has reported on this connection, and can get slots.
         counts: entries with redelivery counts that it must get.
+        pending: entries that its consumers have of slots that it has released (out of order).
+        knows_pending: whether it has got what consumers of others have of such slots.
     """
 
     slots: int = 0
@@ -41,6 +55,8 @@ class _Member(MemberState):
     changed: bool = True
     reported: bool = False
     counts: tuple[Run, ...] = ()
+    pending: frozenset[Position] = frozenset()
+    knows_pending: bool = True
 
 
 class KeyCoordinator(MemberLeases[_Member]):
@@ -73,6 +89,7 @@ class KeyCoordinator(MemberLeases[_Member]):
 
     def _on_joined(self, member: _Member) -> None:
         member.reported, member.changed = False, True
+        member.knows_pending = not self._policy.any_order
         self._due = True
 
     def report(self, name: str, report: KeyReport, now: float) -> bool:
@@ -96,6 +113,8 @@ class KeyCoordinator(MemberLeases[_Member]):
                 if other is not member:
                     other.counts = (*other.counts, *report.counts)[:MAX_COUNTS]
             self._counts = report.counts
+        if report.pending is not None:
+            self._note_pending(member, frozenset(report.pending))
         member.reported = self._due = True
         self._renew(member, report.number, now)
         return True
@@ -104,9 +123,24 @@ class KeyCoordinator(MemberLeases[_Member]):
         """Return the grant for all members when this coordinator stops."""
         return KeyGrant(self.epoch, 0, 0.0, counts=self._counts)
 
-    def _on_left(self, name: str, member: _Member) -> None:  # noqa: ARG002
+    def _on_left(self, name: str, member: _Member) -> None:
+        self._note_pending(member, frozenset())
         self._due = True
         self._place(name, ())
+
+    def _note_pending(self, member: _Member, pending: frozenset[Position]) -> None:
+        """Note what the consumers of a member have of slots that it has released, which others must not dispatch."""
+        if pending == member.pending:
+            return
+        member.pending = pending
+        for other in self._members.values():
+            other.knows_pending = other.knows_pending and other is member
+        if sum(len(one.pending) for one in self._members.values()) > MAX_ALL_PENDING:
+            self.indivisible = True
+
+    def _pending_of_others(self, member: _Member) -> tuple[Position, ...]:
+        others = (one.pending for one in self._members.values() if one is not member)
+        return tuple(sorted(set().union(*others)))
 
     def _free(self, member: _Member, slots: int) -> None:
         member.slots &= ~slots
@@ -176,11 +210,13 @@ class KeyCoordinator(MemberLeases[_Member]):
             member.leaving |= member.slots & ~member.wanted
             gained = member.wanted & ~used
             member.slots |= gained
-            if not (gained or member.changed or member.answered or member.counts):
+            if member.knows_pending and not (gained or member.changed or member.answered or member.counts):
                 continue
             state: tuple[tuple[KeyConsumer, ...] | None, int] = (None, 0)
             if gained or member.changed:
                 state = (self._consumers, member.slots & ~member.leaving)
-            grants[name] = KeyGrant(self.epoch, member.answered, min(LEASE_S, valid_until - now), *state, member.counts)
-            member.answered, member.changed, member.counts = 0, False, ()
+            pending = None if member.knows_pending else self._pending_of_others(member)
+            valid_s = min(LEASE_S, valid_until - now)
+            grants[name] = KeyGrant(self.epoch, member.answered, valid_s, *state, member.counts, pending)
+            member.answered, member.changed, member.counts, member.knows_pending = 0, False, (), True
         return grants

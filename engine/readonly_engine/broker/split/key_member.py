@@ -5,10 +5,18 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from readonly_engine.broker.dispatch.leased_keys import LocalSelector, make_ring
-from readonly_engine.broker.split.keys import MAX_LOCAL_CONSUMERS, MAX_LOCAL_HASH_RANGES, KeyReport, LocalConsumer
+from readonly_engine.broker.dispatch.leased_keys import LocalSelector, bits_of, make_ring
+from readonly_engine.broker.split.keys import (
+    MAX_ALL_PENDING,
+    MAX_LOCAL_CONSUMERS,
+    MAX_LOCAL_HASH_RANGES,
+    MAX_PENDING,
+    KeyReport,
+    LocalConsumer,
+)
 from readonly_engine.broker.split.lease_clock import LeaseClock
 from readonly_engine.broker.split.leases import MAX_COUNTS, RENEW_S, counted_runs, counts_of
+from readonly_engine.topic.position import Position
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +61,13 @@ class KeyMember(LeaseClock):
         self._left = 0  # that it must leave, and has not released
         self._drained = 0  # those of them in the receipt
         self._receipt: AckReceipt | None = None
+        self._pending = frozenset[Position]()  # what consumers have of slots that others use (out of order)
+        self._pending_next = self._pending  # the same after the receipt
+        self._pending_changed = False
+        self._acked_due = -math.inf  # when those that are acked are reported at the earliest
+        self._freed = frozenset[Position]()  # that consumers of others had: the owner's cursor must be read
+        self._freeing = frozenset[Position]()  # those for which it is being read
+        self._members = 1
         self._changed = True
         self._ranges_read = 0
         self._crowded = False
@@ -86,11 +101,12 @@ class KeyMember(LeaseClock):
         """Handle a new connection to the coordinator: the next report has everything. Return True."""
         self._connected()
         self._changed = True
+        self._pending_changed = self._dispatcher.any_order  # a report without those of before may be lost
         return True
 
     def forget_coordinator(self) -> bool:
         """Begin anew with another coordinator; return False with slots of the former one: the member must begin again."""
-        if self._slots or self._left:
+        if self._slots or self._left or self._pending:
             return False
         self._forget()
         return True
@@ -107,7 +123,11 @@ class KeyMember(LeaseClock):
         if not self._answered(grant.epoch, grant.number, grant.valid_s, now):
             return False
         self._dispatcher.set_counts(counts_of(grant.counts))
+        if grant.pending is not None:
+            unread = bool(self._gained or self._reading)
+            self._freed |= self._dispatcher.set_elsewhere(frozenset(grant.pending), unread=unread)
         if grant.consumers is not None:
+            self._members = len({one.member for one in grant.consumers})
             gained = grant.slots & ~self._slots
             self._left |= self._slots & ~grant.slots
             self._slots = grant.slots
@@ -134,7 +154,7 @@ class KeyMember(LeaseClock):
 
     def pause(self, now: float) -> float:
         """Return the seconds until the next `report` may have something to say without an event, or until the lease ends."""
-        soon = self._changed or self._left or self._connecting
+        soon = self._changed or self._left or self._connecting or self._receipt is not None
         again = self._reported_at + (SLOTS_S if soon else RENEW_S) - now
         return max(min(again, self.until - now if self.epoch else math.inf), 0.0)
 
@@ -144,16 +164,18 @@ class KeyMember(LeaseClock):
         if not self._connecting and since < SLOTS_S:
             return None
         counts = counted_runs(self._dispatcher.take_left_counts(), MAX_COUNTS)
-        released, indivisible = self._take_drained(), self.indivisible
-        if not (self._connecting or self._changed or counts or released or indivisible or since >= RENEW_S):
+        released, indivisible = self._take_drained(now), self.indivisible
+        news = self._changed or self._pending_changed or counts or released or indivisible
+        if not (news or self._connecting or since >= RENEW_S):
             return None
         consumers = None
         if self._changed:
             consumers = self._take_consumers()
         held = self._slots | self._left if self._connecting else None
-        self._changed = False
+        pending = tuple(sorted(self._pending)) if self._pending_changed else None
+        self._changed = self._pending_changed = False
         self._crowded = self._cursor.acked_ranges >= max(MAX_GAPS, 2 * self._ranges_read)
-        return KeyReport(self.epoch, self._next_number(now), consumers, released, held, indivisible, counts)
+        return KeyReport(self.epoch, self._next_number(now), consumers, released, held, indivisible, counts, pending)
 
     @property
     def indivisible(self) -> bool:
@@ -178,21 +200,47 @@ class KeyMember(LeaseClock):
         self._last += 1
         return KeyReport(self.epoch, self._last, counts=counts) if counts else None
 
-    def _take_drained(self) -> int:
+    def _take_drained(self, now: float) -> int:
         """Return the slots to leave that have nothing pending, and whose acks the owner has answered; forget them."""
         released = self._take_answered()
         if self._receipt is None:
-            self._drained = self._left & ~self._dispatcher.busy if self._left else 0
-            if self._drained:
+            self._drained, stays = self._leave() if self._left else (0, frozenset())
+            gone = frozenset(one for one in self._pending if not self._dispatcher.has_pending(one))
+            if now < self._acked_due and all(self._cursor.is_acked(one) for one in gone):
+                gone = frozenset()  # nobody waits for them, and others read the owner's cursor for each report
+            if gone:
+                self._acked_due = now + RENEW_S
+            if self._drained or gone:
+                self._pending_next = (self._pending | stays) - gone
                 self._receipt = self._make_receipt()
                 released |= self._take_answered()
         return released
+
+    def _leave(self) -> tuple[int, frozenset[Position]]:
+        """Return the slots that can be released now, and what consumers keep of them: nothing, unless the order may be ignored.
+
+        The members share MAX_ALL_PENDING. Slots with the fewest pending entries are released first, the others when acked.
+        """
+        if self._dispatcher.sticky or not self._dispatcher.any_order:
+            return self._left & ~self._dispatcher.busy, frozenset()
+        kept: set[Position] = set()
+        full = []
+        room = (MAX_ALL_PENDING - self._dispatcher.elsewhere) // max(self._members, 2)
+        room = min(room, MAX_PENDING) - len(self._pending)
+        for slot, positions in sorted(self._dispatcher.pending_in(self._left).items(), key=lambda item: len(item[1])):
+            if len(kept) + len(positions) <= room:
+                kept.update(positions)
+            else:
+                full.append(slot)
+        return self._left & ~bits_of(full), frozenset(kept)
 
     def _take_answered(self) -> int:
         if self._receipt is None or not self._receipt():
             return 0
         released, self._drained, self._receipt = self._drained, 0, None
         self._left &= ~released
+        if self._pending_next != self._pending:
+            self._pending, self._pending_changed = self._pending_next, True
         return released
 
     # The owner's cursor
@@ -203,14 +251,17 @@ class KeyMember(LeaseClock):
 
         The copy has the acks of this broker only. While an entry is unacked somewhere, those of the others leave gaps in it.
         """
-        return not self._reading and (bool(self._gained) or self._crowded)
+        return not self._reading and (bool(self._gained or self._freed) or self._crowded)
 
     def reading_cursor(self) -> None:
         """Note the begin of a read of the owner's cursor."""
         self._reading, self._gained, self._crowded = self._gained, 0, False
+        self._freeing, self._freed = self._freed, frozenset()
 
     def cursor_read(self) -> None:
-        """Serve the slots that were gained before the read."""
+        """Serve the slots that were gained before the read, and the entries that others had."""
+        self._dispatcher.take_back(self._freeing - self._freed)
+        self._freeing = frozenset()
         self._ranges_read = self._cursor.acked_ranges
         slots, self._reading = self._reading, 0
         if slots:

@@ -13,6 +13,7 @@ from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, KeySharedMode
 
 if TYPE_CHECKING:
     from readonly_engine.broker.split.leases import Run
+    from readonly_engine.topic.position import Position
 
 MAX_CONSUMERS: Final = 1_000
 """Consumers of a subscription on all brokers. With more of them one broker serves the subscription."""
@@ -28,6 +29,13 @@ MAX_LOCAL_HASH_RANGES: Final = 500
 
 MAX_HASH_RANGES: Final = 2_000
 """Ranges of hashes of all consumers. With more of them one broker serves the subscription."""
+
+
+MAX_PENDING: Final = 250
+"""Entries of released slots that the consumers of one member may have (out of order). Slots with more are released when acked."""
+
+MAX_ALL_PENDING: Final = 500
+"""The same for all members. With more of them one broker serves the subscription."""
 
 
 class KeyPolicy(NamedTuple):
@@ -94,6 +102,7 @@ class KeyReport(NamedTuple):
         held: all slots that it may use or has not released, after a new connection; None otherwise. All others are released.
         indivisible: whether only a broker that serves alone can handle its consumers, or their acks.
         counts: entries with redelivery counts that another broker will dispatch.
+        pending: all entries that its consumers have of slots that it has released (out of order), if they have changed.
     """
 
     epoch: int
@@ -103,6 +112,7 @@ class KeyReport(NamedTuple):
     held: int | None = None
     indivisible: bool = False
     counts: tuple[Run, ...] = ()
+    pending: tuple[Position, ...] | None = None
 
     @property
     def acked(self) -> tuple[Run, ...]:
@@ -121,6 +131,7 @@ class KeyGrant(NamedTuple):
         consumers: all consumers in the order of the ring, if they or the slots have changed; None otherwise.
         slots: the slots that the member may use from now on. It must leave all others.
         counts: entries with redelivery counts that other brokers have dispatched.
+        pending: all entries that consumers of other members have of slots that those have released, if they have changed.
     """
 
     epoch: int
@@ -129,6 +140,7 @@ class KeyGrant(NamedTuple):
     consumers: tuple[KeyConsumer, ...] | None = None
     slots: int = 0
     counts: tuple[Run, ...] = ()
+    pending: tuple[Position, ...] | None = None
 
     @property
     def redelivery_counts(self) -> tuple[Run, ...]:

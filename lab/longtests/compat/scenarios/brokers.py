@@ -30,6 +30,7 @@ _EARLY_S: Final = 1.0
 _QUIET_MS: Final = 3_000
 """Time without a message after which a limit holds the others back: leases take a second to move."""
 _KEYS: Final = 24
+_HALVES: Final = ([[0, 32767]], [[32768, 65535]])
 _TRIES: Final = 12
 _SPREAD_S: Final = 4.0
 
@@ -299,6 +300,69 @@ def counts_after_second_closed(s: Session) -> Any:
 def keys_after_second_closed(s: Session) -> Any:
     """Key_Shared: the second consumer closes; its messages go to the other with their redelivery counts."""
     return _counts_after_close(s, "key_shared", 1)
+
+
+@theme
+def sticky_ranges(s: Session) -> Any:
+    """Key_Shared, sticky ranges: each consumer gets the keys of its ranges, and those of a closed one wait for the next."""
+    topic = s.topic()
+    each = [{"key_shared": {"mode": "sticky", "ranges": ranges}} for ranges in _HALVES]
+    consumers = _both(s, topic, "key_shared", *each)
+    producer = s.client().producer(topic)
+    values = numbers(120)
+    producer.send_all(values[:60], lambda value: {"key": value})
+    got = [_acked(mine, consumer) for mine, consumer in zip(_settled(consumers), consumers, strict=True)]
+    s.wait_backlog(topic, 0)
+    consumers[0].close()
+    producer.send_all(values[60:], lambda value: {"key": value})
+    got += [_acked(consumers[1].take(60, timeout_ms=_QUIET_MS), consumers[1])]
+    third = s.client().consumer(topic, type="key_shared", name="c2", **each[0])
+    got += [third.values(60 - len(got[-1]), ack=True)]
+    s.equal(sorted(together(got), key=int), values, "all together")
+    s.wait_backlog(topic, 0)
+    return [sorted(mine, key=int) for mine in got]
+
+
+@theme
+def sticky_conflicts(s: Session) -> Any:
+    """Key_Shared, sticky ranges: overlapping ranges, and a consumer with another policy, are refused."""
+    topic = s.topic()
+    _both(s, topic, "key_shared", *({"key_shared": {"mode": "sticky", "ranges": ranges}} for ranges in _HALVES))
+    kinds = ("ConsumerBusy", "NotAllowed", "Other", "InvalidConfiguration")
+    policies: list[dict[str, Any]] = [{"mode": "sticky", "ranges": [[10, 20]]}, {"mode": "auto"}]
+    return [
+        s.refused(lambda policy=policy: s.client().consumer(topic, type="key_shared", key_shared=policy), *kinds)
+        for policy in policies
+    ]
+
+
+@theme
+def out_of_order(s: Session) -> Any:
+    """Key_Shared, out of order: later messages of keys that move come while earlier ones are unacked."""
+    topic = s.topic()
+    policy = {"key_shared": {"mode": "auto", "allow_out_of_order": True}}
+    consumers = _both(s, topic, "key_shared", policy, policy)
+    producer = s.client().producer(topic)
+    values = numbers(120)
+    producer.send_all(values[:60], lambda value: {"key": str(int(value) % 60)})
+    held = _settled(consumers)
+    s.equal(_values(held), values[:60], "the first message of each key")
+    consumers += [s.client().consumer(topic, type="key_shared", name=f"c{number}", **policy) for number in (2, 3)]
+    producer.send_all(values[60:], lambda value: {"key": str(int(value) % 60)})
+    more = _settled(consumers)
+    s.equal(_values(more), values[60:], "the second message of each key")
+    s.check(any(more[2:]), "some keys have moved")
+    for got in (held, more):
+        for mine, consumer in zip(got, consumers, strict=False):
+            _acked(mine, consumer)
+    s.wait_backlog(topic, 0)
+    return _values(more)
+
+
+def _acked(messages: list[Message], consumer: Consumer) -> list[str]:
+    for message in messages:
+        consumer.ack(message)
+    return [message.value for message in messages]
 
 
 def _limit(s: Session, kind: str, batching: dict[str, Any] | None = None) -> Any:

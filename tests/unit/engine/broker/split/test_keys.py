@@ -24,11 +24,13 @@ from readonly_engine.broker.split.key_codec import (
 from readonly_engine.broker.split.key_coordinator import KeyCoordinator
 from readonly_engine.broker.split.key_member import MAX_GAPS, SLOTS_S, KeyMember
 from readonly_engine.broker.split.keys import (
+    MAX_ALL_PENDING,
     MAX_CONSUMERS,
     MAX_HASH_RANGES,
     MAX_LOCAL_CONSUMERS,
     MAX_LOCAL_HASH_RANGES,
     MAX_NAME_BYTES,
+    MAX_PENDING,
     KeyConsumer,
     KeyGrant,
     KeyPolicy,
@@ -41,7 +43,7 @@ from readonly_engine.wire.errors import MalformedFrameError
 from readonly_engine.wire.varint import encode_varint
 
 EPOCH = 7
-AUTO_SPLIT, STICKY = KeyPolicy(), KeyPolicy(sticky=True)
+AUTO_SPLIT, STICKY, ANY_ORDER = KeyPolicy(), KeyPolicy(sticky=True), KeyPolicy(any_order=True)
 CLAIM_UNTIL = 1e9
 
 
@@ -51,10 +53,11 @@ class Host:
     def __init__(self, scene, name):
         self.scene, self.name = scene, name
         self.cursor = CursorReplica(scene.topic.chain, Position(1, -1))
-        self.read_cursor()
+        self.read_cursor(scene.at_owner)
         self.dispatcher = LeasedKeyDispatcher(scene.topic.chain, self.cursor, **scene.policy._asdict())
         self.member = KeyMember(name, self.dispatcher, self.cursor, self.receipt)
         self.unanswered, self.counts = [], {}
+        self.reading = None  # the owner's cursor, while it is on its way here
 
     def receipt(self):
         acks = list(self.unanswered)
@@ -87,13 +90,17 @@ class Host:
         self.unanswered.append(position)
         self.scene.acked.add(position)
 
+    def nack(self, consumer, position):
+        consumer.permits += consumer.pending[position]
+        self.dispatcher.redeliver(consumer, [position])
+
     def answer(self):
         """The owner takes and answers the acks."""
         self.scene.at_owner |= set(self.unanswered)
         self.unanswered.clear()
 
-    def read_cursor(self):
-        self.cursor.load_acked_ranges((Position(p.ledger_id, p.entry_id - 1), p) for p in sorted(self.scene.at_owner))
+    def read_cursor(self, acked):
+        self.cursor.load_acked_ranges((Position(p.ledger_id, p.entry_id - 1), p) for p in sorted(acked))
 
 
 class Scene:
@@ -103,6 +110,7 @@ class Scene:
         self.topic, self.policy = topic, policy
         self.now = 100.0
         self.at_owner, self.acked, self.delivered = set(), set(), []
+        self.slow = lambda: False  # whether the owner takes longer to answer
         self.coordinator = KeyCoordinator(EPOCH, (), policy)
         self.hosts = {}
         for name in names:
@@ -111,6 +119,13 @@ class Scene:
 
     def on_delivered(self, entry, consumer):
         """Check what a consumer of Key_Shared may trust."""
+        assert entry.position not in self.acked, "it was acked"
+        assert not any(entry.position in one.pending for _, one in self.live() if one is not consumer), (
+            "it is elsewhere"
+        )
+        self.delivered.append(entry.position)
+        if self.policy.any_order:
+            return
         key = entry.sticky_hash
         for host in self.hosts.values():
             if host.member.expired(self.now):
@@ -121,7 +136,9 @@ class Scene:
         earlier = [one for one in self.topic.entries if one.position < entry.position and one.sticky_hash == key]
         waiting = [one.position for one in earlier if one.position not in self.acked | set(consumer.pending)]
         assert not waiting, "an earlier message of the key was passed over"
-        self.delivered.append(entry.position)
+
+    def live(self):
+        return [one for one in self.consumers() if not one[0].member.expired(self.now)]
 
     def hash_of(self, position):
         return self.topic.ledgers[position.ledger_id][position.entry_id].sticky_hash
@@ -139,9 +156,13 @@ class Scene:
             assert sent == grant
             assert self.hosts[name].member.on_grant(sent, self.now)
         for host in self.hosts.values():
-            if host.member.needs_cursor:
+            if host.member.needs_cursor and host.reading is None:
                 host.member.reading_cursor()
-                host.read_cursor()
+                host.reading = set(self.at_owner)
+            if host.reading is not None and not self.slow():
+                host.read_cursor(host.reading)
+                host.dispatcher.cursor_moved()
+                host.reading = None
                 host.member.cursor_read()
 
     def round(self, seconds=RENEW_S):
@@ -211,11 +232,12 @@ def free_ranges(scene):
     return [part for part in parts if part[0] not in taken]
 
 
-@pytest.mark.parametrize("policy", [AUTO_SPLIT, STICKY])
+@pytest.mark.parametrize("policy", [AUTO_SPLIT, STICKY, ANY_ORDER])
 @pytest.mark.parametrize("seed", range(6))
 def test_each_key_has_one_consumer_and_comes_in_order_while_consumers_come_and_go(topic, seed, policy):
     dice = random.Random(seed)
     scene = Scene(topic, policy=policy)
+    scene.slow = lambda: dice.random() < 0.5
     keys = [f"key-{number}" for number in range(12)]
     names = iter(f"c{number}" for number in range(1000))
 
@@ -242,6 +264,8 @@ def test_each_key_has_one_consumer_and_comes_in_order_while_consumers_come_and_g
             for position in sorted(consumer.pending):
                 if dice.random() < 0.4:
                     host.ack(consumer, position)
+                elif policy.any_order and dice.random() < 0.1:
+                    host.nack(consumer, position)
         scene.round(dice.choice((SLOTS_S / 2, SLOTS_S, RENEW_S)))
     if policy.sticky:
         subscribe(scene.hosts["b"], parts=PARTS)
@@ -257,10 +281,9 @@ def test_each_key_has_one_consumer_and_comes_in_order_while_consumers_come_and_g
     assert scene.acked == set(topic.positions)
 
 
-@pytest.fixture
-def moved(topic):
-    """A scene in which a key of consumer c0 on broker a, with a pending message, moves to c1 on broker b."""
-    scene = Scene(topic)
+def scene_of_move(topic, policy):
+    """A scene in which a key of consumer c0 on broker a, with a pending message, will move to c1 on broker b."""
+    scene = Scene(topic, policy=policy)
     scene.first = scene.hosts["a"].subscribe("c0", permits=1)
     scene.round()
     ring = ConsistentHashRing([KeyConsumer("a", 1, "c0", 0), KeyConsumer("b", 1, "c1", 0)])
@@ -278,10 +301,122 @@ def moved(topic):
     topic.write(key=scene.key)
     scene.position = position
     scene.second = scene.hosts["b"].subscribe("c1", permits=10)
+    return scene
+
+
+@pytest.fixture
+def moved(topic):
+    """The scene while the key drains."""
+    scene = scene_of_move(topic, AUTO_SPLIT)
     for _ in range(5):
         scene.round()
     assert not scene.second.pending, "the key drains"
     return scene
+
+
+@pytest.mark.parametrize(
+    "end", ["an ack", "an ack in a lost report", "a negative ack", "its consumer leaves", "its member is lost"]
+)
+def test_out_of_order_a_key_moves_at_once_and_an_entry_that_comes_back_goes_to_its_new_consumer(topic, end):
+    scene = scene_of_move(topic, ANY_ORDER)
+    for _ in range(4):
+        scene.round(SLOTS_S)
+    (later,) = scene.second.pending
+    assert later > scene.position
+    assert scene.first.pending == {scene.position: 1}
+    a = scene.hosts["a"]
+    acked = end.startswith("an ack")
+    if acked:
+        a.ack(scene.first, scene.position)
+        a.answer()
+    if end == "an ack in a lost report":
+        scene.now += RENEW_S
+        assert a.member.report(scene.now).pending == ()
+        scene.coordinator.disconnect("a")
+        assert scene.coordinator.join("a", scene.now)
+        assert a.member.connected()
+    elif end == "a negative ack":
+        a.nack(scene.first, scene.position)
+    elif end == "its consumer leaves":
+        a.close(scene.first)
+    elif end == "its member is lost":
+        del scene.hosts["a"]
+        scene.coordinator.disconnect("a")
+    for _ in range(7):
+        scene.round(SLOTS_S if end == "a negative ack" else RENEW_S)
+    assert list(scene.second.pending) == [later] + [scene.position] * (not acked)
+    assert scene.delivered.count(scene.position) == 1 + (not acked)
+    assert not any(one.dispatcher.elsewhere for one in scene.hosts.values())
+    assert {position: count for position, count in scene.hosts["b"].counts.items() if count} == (
+        {scene.position: 1} if end == "a negative ack" else {}
+    )
+
+
+@pytest.mark.parametrize("comes", ["while the cursor is read", "before the entry is met"])
+def test_out_of_order_an_ack_counts_that_the_owner_answers_after_the_move(topic, comes):
+    scene = scene_of_move(topic, ANY_ORDER)
+    a, b = scene.hosts.values()
+    if comes == "before the entry is met":
+        scene.second.permits = 0
+        for _ in range(4):
+            scene.round(SLOTS_S)
+    scene.slow = lambda: True
+    for _ in range(4):
+        scene.round(SLOTS_S)
+    assert (b.reading is None) == (comes == "before the entry is met")
+    a.ack(scene.first, scene.position)
+    a.answer()
+    for _ in range(2):
+        scene.round(RENEW_S)
+    scene.second.permits = 10
+    b.dispatch()
+    scene.slow = lambda: False
+    for _ in range(4):
+        scene.round(RENEW_S)
+    assert len(scene.second.pending) == 1
+    assert scene.delivered.count(scene.position) == 1
+
+
+def test_out_of_order_slots_with_many_pending_entries_drain(topic):
+    scene = Scene(topic, policy=ANY_ORDER)
+    first = scene.hosts["a"].subscribe("c0", permits=10_000)
+    scene.round()
+    scene.on_delivered = lambda *_: None  # it takes long with so many entries
+    for number in range(4 * MAX_PENDING):
+        topic.write(key=f"key-{number}")
+    scene.round()
+    second = scene.hosts["b"].subscribe("c1", permits=10_000)
+    for _ in range(5):
+        scene.round()
+    member, left = scene.hosts["a"].member, scene.coordinator._members["a"].leaving
+    assert len(member._pending) == MAX_PENDING
+    assert left
+    before = topic.positions[-1]
+    for number in range(4 * MAX_PENDING):
+        topic.write(key=f"key-{number}")
+    scene.round()
+    moved = {scene.hash_of(position) % 65_535 + 1 for position in second.pending}
+    assert moved
+    assert not any(left >> slot & 1 for slot in moved)
+    for position in list(first.pending):
+        if position <= before:
+            scene.hosts["a"].ack(first, position)
+    scene.hosts["a"].answer()
+    for _ in range(3):
+        scene.round()
+    assert not member._pending
+    assert not scene.coordinator._members["a"].leaving
+    assert len(first.pending) + len(second.pending) == 4 * MAX_PENDING
+
+
+def test_pending_entries_of_all_members_are_bounded(topic):
+    coordinator = KeyCoordinator(EPOCH, (), ANY_ORDER)
+    for name, count in (("a", MAX_ALL_PENDING - 1), ("b", 1), ("c", 1)):
+        assert not coordinator.indivisible
+        coordinator.join(name, 0.0)
+        pending = tuple(Position(1, number) for number in range(count))
+        assert coordinator.report(name, KeyReport(0, 1, pending=pending), 0.0)
+    assert coordinator.indivisible
 
 
 def test_a_key_moves_after_the_owner_has_answered_its_last_ack(moved):
@@ -468,12 +603,15 @@ def test_the_longest_frames_are_small():
     ranges = ((60_000, 65_535),) * (MAX_LOCAL_HASH_RANGES // MAX_LOCAL_CONSUMERS)
     local = tuple(LocalConsumer(1 << 40, longest, ranges) for _ in range(MAX_LOCAL_CONSUMERS))
     counts = tuple(Run(1 << 40, number << 20, number << 20, 200) for number in range(MAX_COUNTS))
+    pending = tuple(Position(1 << 40, 1 << 27) for _ in range(MAX_ALL_PENDING))
     report = KeyReport(1 << 62, 1 << 40, local, 0, ALL_SLOTS, indivisible=True, counts=counts)
-    assert decode_key_report(encode_key_report(report)) == report
-    assert len(encode_key_report(report)) < 32 << 10  # a longer ACK is split
+    named = tuple(one._replace(ranges=()) for one in local)
+    for each in (report, report._replace(consumers=named, pending=pending[:MAX_PENDING])):  # never both
+        assert decode_key_report(encode_key_report(each)) == each
+        assert len(encode_key_report(each)) < 32 << 10  # a longer ACK is split
     ranges = ranges[: MAX_HASH_RANGES // MAX_CONSUMERS]
     consumers = tuple(KeyConsumer(f"m{number % 100}", 1 << 40, longest, 999, ranges) for number in range(MAX_CONSUMERS))
-    grant = KeyGrant(1 << 62, 1 << 40, 5.0, consumers, ALL_SLOTS, counts)
+    grant = KeyGrant(1 << 62, 1 << 40, 5.0, consumers, ALL_SLOTS, counts, pending)
     assert decode_key_grant(encode_key_grant(grant)) == grant
     assert len(encode_key_grant(grant)) < 160 << 10
 
@@ -488,7 +626,8 @@ LONG_NAME = b"n" * (MAX_NAME_BYTES + 1)
 @pytest.mark.parametrize(
     ("encoded", "error"),
     [
-        (_encoded(2, 1, 1, 0, 0, 0, 0, 0, 9), "bytes after them"),
+        (_encoded(2, 1, 1, 0, 0, 0, 0, 0, 0, 9), "bytes after them"),
+        (_encoded(2, 1, 1, 0, 0, 0, 0, 0, MAX_PENDING + 1), "251 pending entries, at most 250"),
         (_encoded(2, 1, 1, 0, 0, 0, 0, MAX_RANGES + 1), f"{MAX_RANGES + 1} runs"),
         (_encoded(2, 1, 1, 0, 0, 0, 8193), "8193 bytes in leases .* at most 8192"),
         (_encoded(2, 1, 1, 0, 0, 0, 2, b"x"), "end early"),
@@ -510,6 +649,7 @@ def test_a_malformed_report_is_refused(encoded, error):
     [
         (_encoded(1), "version 1"),
         (_encoded(2, 1, 1, 1, 1, 0, MAX_MEMBERS + 1), "101 members"),
+        (_encoded(2, 1, 1, 1, 0, 0, MAX_ALL_PENDING + 1), "501 pending entries, at most 500"),
         (_encoded(2, 1, 1, 1, 1, 0, 0, MAX_CONSUMERS + 1), "1001 consumers of a subscription"),
         (_encoded(2, 1, 1, 1, 1, 0, 0, 1, 0, 1, 0, 1, b"n"), "member 0 of a split subscription, there are 0"),
     ],
