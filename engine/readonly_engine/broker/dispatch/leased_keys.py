@@ -84,7 +84,7 @@ class ConsistentHashRing:
 
     def slot(self, hash_: int) -> int:
         """Return the slot of a key's hash."""
-        return _slot(hash_)
+        return hash_ % (RANGE - 1) + 1  # as `_slot`, without another call for each entry
 
     def number(self, slot: int) -> int:
         """Return the number of the consumer of a slot, as SlotAssignment."""

@@ -27,7 +27,14 @@ from readonly_engine.broker.subscription.pause import Pause
 from readonly_engine.config.settings import Unbound
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError, RelayError
-from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, IntRange, KeySharedMeta, KeySharedMode, ServerError
+from readonly_engine.wire.pulsar_pb2 import (
+    BaseCommand,
+    CommandSubscribe,
+    IntRange,
+    KeySharedMeta,
+    KeySharedMode,
+    ServerError,
+)
 
 TOPIC = parse_topic_name("orders")
 BOUND, UNBOUND = Bindings((from_patterns("b", ["orders"]),)), Bindings()
@@ -399,6 +406,36 @@ async def test_the_holder_of_a_local_cursor_leases_to_the_others(
     assert found == ([made] if made else [])
     splits = allowed and kind == CommandSubscribe.Shared
     assert waited == ([] if made is None or request_ is LocalRequest.FORCE else [splits]), "beside the consumers"
+
+
+@pytest.mark.parametrize(
+    ("code", "admitted"),
+    [
+        (ServerError.ConsumerAssignError, True),
+        (ServerError.ConsumerBusy, False),
+        (ServerError.AuthorizationError, False),
+    ],
+)
+async def test_a_member_whose_ranges_its_own_consumer_has_is_authorized(monkeypatch, code, admitted):
+    async def subscribe_at_owner(*_):
+        raise OwnerRefusedError(code, "range conflict")
+
+    monkeypatch.setattr(admission, "subscribe_at_owner", subscribe_at_owner)
+    scene, closed = MarkedScene(None), []
+    client = SimpleNamespace(identity="me", services=scene.broker, closed=False)
+    member = SimpleNamespace(connection=client, unregister=lambda: closed.append("consumer"), close=lambda: None)
+    monkeypatch.setattr(admission, "MemberConsumer", lambda *_: member)
+    scene.broker.splits.coordinator = lambda *_: SimpleNamespace(holds_cursor=False)
+    scene.broker.spawn = closed.append
+    subscribe = CommandSubscribe(subscription="s", sub_type=CommandSubscribe.Key_Shared, key_shared_meta=ranges(1))
+    mark_member(subscribe, "pulsar://there:6650", str(VERSION))
+    if admitted:
+        consumer, answer = await admit(client, TOPIC, subscribe)
+        assert (consumer, answer.type, closed) == (member, BaseCommand.SUCCESS, [])
+        return
+    with pytest.raises(OwnerRefusedError):
+        await admit(client, TOPIC, subscribe)
+    assert closed == ["consumer", None]
 
 
 def test_a_limit_refuses_a_consumer_that_then_holds_nothing():
