@@ -263,6 +263,12 @@ class SplitRunner:
         """Handle that another broker has the claim, or may have had it."""
         self._do(self._session.claim_lost())
 
+    def ask(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run work that waits for the owner; its failure begins the subscription again, and the end of this runner cancels it."""
+        task = self._spawn(work)
+        self._asking.add(task)
+        return task
+
     # Members, where this broker coordinates
 
     def join(self, name: str, link: MemberLink) -> bool:
@@ -354,7 +360,7 @@ class SplitRunner:
     def _carry_out(self, action: Action) -> None:
         do = action.do
         if do is Do.CLAIM:
-            self._asking.add(self._spawn(self._acquire()))
+            self.ask(self._acquire())
         elif do is Do.RELEASE:
             self._release()
         elif do is Do.CONNECT:
@@ -373,7 +379,7 @@ class SplitRunner:
             if link is not None:
                 link.end(action.why)
         elif do is Do.READ_CURSOR:
-            self._asking.add(self._spawn(self._read_cursor()))
+            self.ask(self._read_cursor())
         elif do is Do.DISPATCH:
             self._subscription.dispatch_leases()
         elif do in {Do.SINGLE, Do.RELAY}:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from readonly_engine.broker.dispatch.leased import LeasedDispatcher
 from readonly_engine.broker.dispatch.leased_keys import LeasedKeyDispatcher
 from readonly_engine.broker.dispatch.make import limits_of
+from readonly_engine.broker.split.acks_in_force import put_in_force, receipt_in_force
 from readonly_engine.broker.split.coordinator import Coordinator
 from readonly_engine.broker.split.key_coordinator import KeyCoordinator
 from readonly_engine.broker.split.key_member import KeyMember
 from readonly_engine.broker.split.keys import KeyPolicy
 from readonly_engine.broker.split.member import Member
 from readonly_engine.broker.split.reported_acks import ReportedAcks
+from readonly_engine.broker.subscription.ignored_acks import ignored_of
 from readonly_engine.broker.subscription.subscription import Subscription
 from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.owner.grouped_acks import GroupedAckSender
@@ -120,7 +123,7 @@ class SplitSubscription(Subscription):
     def make_member(self, name: str) -> LeaseMember[Any, Any]:
         """Make what this broker has, as a member with a name."""
         if isinstance(self._leases, LeasedKeyDispatcher):
-            return KeyMember(name, self._leases, self._cursor, self.ack_receipt)
+            return KeyMember(name, self._leases, self._cursor, self.ack_receipt_in_force)
         return Member(self._leases, self._cursor, self.ack_receipt, self.demand, self._clock)
 
     def make_coordinator(self, epoch: int) -> LeaseCoordinator[Any, Any]:
@@ -172,6 +175,19 @@ class SplitSubscription(Subscription):
         if self.runner.has_leaving:
             receipts.append(lambda: not self.runner.has_leaving)
         return lambda: all(receipt() for receipt in receipts)
+
+    def ack_receipt_in_force(self) -> AckReceipt:
+        """Return a receipt as `ack_receipt`, after which the owner's cursor has these acks."""
+        acked = self._cursor.acked_beyond(self._cursor.owner_mark_delete)
+        ignored = partial(ignored_of, acked, self._log.chain, self._keeper)
+        check = partial(put_in_force, f"topic={self.topic} subscription={self.name}", ignored, self._ack_again)
+        return receipt_in_force(self.ack_receipt(), check, self.runner.ask)
+
+    async def _ack_again(self, entries: list[Position]) -> None:
+        consumer = next((one.owner_consumer for one in self.consumers if one.owner_consumer.subscribed), None)
+        if consumer is not None and self._follows_owner:
+            self._cursor_sync.ack(consumer, entries)
+            await consumer.wait_for_acks()
 
     def acked_elsewhere(self, runs: tuple[Run, ...]) -> None:
         """Note entries whose acks another broker has sent, and the owner has answered."""

@@ -82,6 +82,22 @@ async def find_ignored_acks(
     return missing
 
 
+async def ignored_of(acked: PositionRanges, chain: LedgerChain, queries: CursorQueries) -> list[Position]:
+    """Return acked entries that the owner's cursor does not have, in order, at most MAX_POSITIONS.
+
+    Args:
+        acked: ranges whose acks the owner has answered.
+        chain: the topic's ledgers.
+        queries: questions to the owner.
+
+    Raises:
+        RelayError: the owner's cursor cannot be read.
+    """
+    at_owner = PositionRanges()
+    at_owner.add_ranges((await queries.cursor()).acked)
+    return positions_in(acked.without(at_owner), chain, MAX_POSITIONS)
+
+
 def positions_in(ranges: PositionRanges, chain: LedgerChain, limit: int) -> list[Position]:
     """Return the first readable positions of ranges, at most `limit`."""
     found: list[Position] = []
