@@ -11,6 +11,7 @@ from readonly_engine.broker.dispatch.leased_keys import LeasedKeyDispatcher
 from readonly_engine.broker.dispatch.make import limits_of
 from readonly_engine.broker.split.acks_in_force import put_in_force, receipt_in_force
 from readonly_engine.broker.split.coordinator import Coordinator
+from readonly_engine.broker.split.demand import entries_wanted
 from readonly_engine.broker.split.key_coordinator import KeyCoordinator
 from readonly_engine.broker.split.key_member import KeyMember
 from readonly_engine.broker.split.keys import KeyPolicy
@@ -156,14 +157,8 @@ class SplitSubscription(Subscription):
                 permits[priority] = permits.get(priority, 0) + consumer.permits
         if self._paused or self._moving:
             return 0, 0, unacked
-        counters = self.counters
-        batched = counters.messages > counters.entries > 0
-        for priority, messages in sorted(permits.items()):
-            entries = -(-messages * counters.entries // counters.messages) if batched else messages
-            if entries > undelivered:
-                return priority, entries - undelivered, unacked
-            undelivered -= entries
-        return 0, 0, unacked
+        wanted = entries_wanted(permits, undelivered, self.counters.entries, self.counters.messages)
+        return *wanted, unacked
 
     def ack_receipt(self) -> AckReceipt:
         """Return a receipt for all acks of the consumers until now, and of those that have left."""
