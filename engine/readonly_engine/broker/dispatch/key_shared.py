@@ -5,10 +5,9 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING, NamedTuple
 
-from readonly_engine.broker.dispatch.consumer_state import READ_ENTRIES, total_permits
+from readonly_engine.broker.dispatch.consumer_state import READ_ENTRIES, EntryRun, total_permits
 from readonly_engine.broker.dispatch.key_selectors import ConsistentHashSelector, HashRangeSelector
 from readonly_engine.broker.dispatch.multiple import DEFAULT_LIMITS, MultipleDispatcher, UnackedLimits
-from readonly_engine.topic.position import Position
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from readonly_engine.broker.dispatch.key_selectors import KeySelector
     from readonly_engine.topic.chain import LedgerChain
     from readonly_engine.topic.entries import TopicEntry
+    from readonly_engine.topic.position import Position
 
 
 class LookAhead(NamedTuple):
@@ -151,6 +151,64 @@ class KeySharedDispatcher(MultipleDispatcher):
             self._next = self._chain.after(passed)
         return deliveries
 
+    def dispatch_uniform(self, entries: Sequence[TopicEntry]) -> list[EntryRun] | None:
+        """Dispatch new entries, those of each consumer together. Preconditions: no redelivery, no delayed entry, none acked."""
+        if not self._is_uniform(entries):
+            return None
+        runs, taken = self._assign_runs(entries)
+        if taken:
+            self._next = self._chain.after(entries[taken - 1].position)
+        return runs
+
+    def _is_uniform(self, entries: Sequence[TopicEntry]) -> bool:
+        first = entries[0].position
+        return (
+            first == self._next
+            and not (self._redeliveries or self._delayed.heap)
+            and self._cursor.nothing_acked_in(first, entries[-1].position)
+        )
+
+    def _assign_runs(self, entries: Sequence[TopicEntry]) -> tuple[list[EntryRun], int]:
+        """As `_dispatch_new` for each entry, in one loop; return what each consumer gets, and how many entries were handled."""
+        select, slot_of = self._selector.select, self._selector.slot
+        waiting_of, pending_at, slots = self._waiting_of, self._pending_at, self._slots
+        most, drains, any_order = self._max_unacked_per_consumer, self._drains, self._any_order
+        runs: dict[ConsumerState, list[TopicEntry]] = {}
+        taken = 0
+        for entry in entries:
+            if self._blocked:
+                break
+            position, slot = entry.position, slot_of(entry.sticky_hash)
+            consumer, holder = select(slot), pending_at.get(slot)
+            if (
+                consumer is None
+                or consumer.permits <= 0
+                or consumer.blocked
+                or not consumer.writable
+                or (slot in waiting_of and not any_order)
+                or (holder is not None and holder[0] is not consumer)
+            ):
+                if len(self._waiting) >= self._look_ahead:
+                    break
+                self._replay(position, slot)
+            else:
+                messages = entry.messages
+                slots[position] = slot
+                if drains:
+                    pending_at[slot] = (consumer, 1 if holder is None else holder[1] + 1)
+                consumer.pending[position] = messages
+                consumer.permits -= messages
+                consumer.unacked += messages
+                self._unacked += messages
+                consumer.blocked = consumer.unacked >= most
+                self._blocked = self._unacked >= self._max_unacked
+                if consumer in runs:
+                    runs[consumer].append(entry)
+                else:
+                    runs[consumer] = [entry]
+            taken += 1
+        return [EntryRun(one, run, sum(entry.messages for entry in run)) for one, run in runs.items()], taken
+
     def _dispatch_new(self, entry: TopicEntry, now: int, deliveries: list[Delivery]) -> bool:
         """Dispatch a new entry, or keep its position. Return False if neither is possible now."""
         if not self._may_read_new:
@@ -212,9 +270,10 @@ class KeySharedDispatcher(MultipleDispatcher):
         return self._slots[position]
 
     def _on_removed(self, position: Position) -> bool:
-        slot = self._slots.pop(position)
-        if not self._drains:
-            return False
+        return self._on_removed_all((position,))
+
+    def _release(self, slot: int) -> bool:
+        """Remove a pending entry of a slot; return whether entries that waited for it can be delivered now."""
         consumer, count = self._pending_at[slot]
         if count > 1:
             self._pending_at[slot] = (consumer, count - 1)
@@ -228,9 +287,11 @@ class KeySharedDispatcher(MultipleDispatcher):
         return True
 
     def _on_removed_all(self, entries: Sequence[tuple[int, int]]) -> bool:
-        freed = False
+        slots, freed = self._slots, False
         for entry in entries:
-            freed |= self._on_removed(Position(*entry))
+            slot = slots.pop(entry)  # type: ignore[call-overload]  # equal to a Position
+            if self._drains and self._release(slot):
+                freed = True
         return freed
 
     # Waiting entries

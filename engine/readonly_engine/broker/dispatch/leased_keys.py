@@ -18,7 +18,7 @@ from readonly_engine.wire.sticky_key import key_hash
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from readonly_engine.broker.dispatch.consumer_state import ConsumerState, Delivery
+    from readonly_engine.broker.dispatch.consumer_state import ConsumerState, Delivery, EntryRun
     from readonly_engine.broker.dispatch.cursor import CursorReplica
     from readonly_engine.topic.chain import LedgerChain
     from readonly_engine.topic.entries import TopicEntry
@@ -226,8 +226,8 @@ class LeasedKeyDispatcher(KeySharedDispatcher):
         self._whole_limits = limits
         self._share = (1, 1)
         self._selector = LocalSelector(make_ring((), sticky=sticky), {})
-        self._served = _bitmap(0)
-        self._gained = _bitmap(0)  # slots that are read again up to `_read_before`
+        self._served = _NO_SLOTS
+        self._gained = _NO_SLOTS  # slots that are read again up to `_read_before`
         self._read_before = self._next
         self._left_counts: dict[Position, int] = {}
         self._elsewhere = frozenset[Position]()  # that consumers of other brokers have
@@ -364,8 +364,21 @@ class LeasedKeyDispatcher(KeySharedDispatcher):
                 self._next = following
         deliveries = self._dispatch_own(found, now)
         if self._next >= self._read_before:
-            self._gained = _bitmap(0)
+            self._gained = _NO_SLOTS
         return deliveries
+
+    def dispatch_uniform(self, entries: Sequence[TopicEntry]) -> list[EntryRun] | None:
+        """Dispatch new entries of these slots, as KeySharedDispatcher, and pass over the others."""
+        if self._next < self._read_before or self._elsewhere or self._freed or not self._is_uniform(entries):
+            return None
+        self._gained = _NO_SLOTS
+        own = views_of_slots(entries, self._served, self.sticky)
+        runs, taken = self._assign_runs(own)
+        if taken == len(own):
+            self._next = self._chain.after(entries[-1].position)
+        elif taken:
+            self._next = self._chain.after(own[taken - 1].position)
+        return runs
 
     def _dispatch_own(self, found: list[TopicEntry], now: int) -> list[Delivery]:
         own = views_of_slots(found, self._served, self.sticky)
@@ -416,3 +429,6 @@ def bits_of(slots: Iterable[int]) -> int:
 def _bitmap(slots: int) -> bytes:
     """Return slots as bytes, in which one of them is found without a copy."""
     return slots.to_bytes(RANGE // 8, "little")
+
+
+_NO_SLOTS: Final = _bitmap(0)
