@@ -42,6 +42,8 @@ from readonly_engine.topic.position import Position
 from readonly_engine.wire.errors import MalformedFrameError
 from readonly_engine.wire.varint import encode_varint
 
+from tests.support.split_pool import dispatched
+
 EPOCH = 7
 AUTO_SPLIT, STICKY, ANY_ORDER = KeyPolicy(), KeyPolicy(sticky=True), KeyPolicy(any_order=True)
 CLAIM_UNTIL = 1e9
@@ -78,7 +80,7 @@ class Host:
         if self.member.epoch == 0 or self.member.expired(self.scene.now):
             return
         while (read := self.dispatcher.next_read(now)) is not None and self.scene.topic.chain.readable(read[0]):
-            for one in self.dispatcher.dispatch(self.scene.topic.read(*read), now):
+            for one in dispatched(self.dispatcher, self.scene.topic.read(*read), now):
                 self.counts[one.entry.position] = one.redelivery_count
                 self.scene.on_delivered(one.entry, one.consumer)
 

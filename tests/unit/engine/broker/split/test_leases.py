@@ -33,6 +33,8 @@ from readonly_engine.topic.position import Position
 from readonly_engine.wire.errors import MalformedFrameError
 from readonly_engine.wire.varint import encode_varint
 
+from tests.support.split_pool import dispatched
+
 EPOCH = 7
 
 
@@ -71,13 +73,7 @@ class Host:
         now = self.now_ms
         before = len(self.delivered)
         while (read := self.dispatcher.next_read(now)) is not None and self.topic.chain.readable(read[0]):
-            found = self.topic.read(*read)
-            plain = not any(entry.marker or entry.chunk or entry.deliver_at for entry in found)
-            runs = self.dispatcher.dispatch_uniform(found) if plain else None
-            if runs is not None:
-                self.delivered += [(entry.position, one, 0) for one, entries, _ in runs for entry in entries]
-                continue
-            sent = self.dispatcher.dispatch(found, now)
+            sent = dispatched(self.dispatcher, self.topic.read(*read), now)
             self.delivered += [(one.entry.position, one.consumer, one.redelivery_count) for one in sent]
             if self.dispatcher.indivisible:
                 break
