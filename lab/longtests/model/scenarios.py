@@ -189,7 +189,14 @@ SCENARIOS: Final = (
     _keys("keys", "2 entries of one key; a client comes and leaves", keys="mm", changes=2, short=True),
     _keys("keys-break", "the same; the brokers' connection may go silent", keys="mm", changes=2, breaks=1),
     _keys("keys-death", "the same; the coordinator may die", keys="mm", deaths=1),
-    _keys("keys-any", "2 entries in any order; a client comes and leaves", keys="mm", changes=2, any_order=True),
+    _keys(
+        "keys-any",
+        "2 entries in any order; a client comes and leaves",
+        keys="mm",
+        changes=2,
+        any_order=True,
+        short=True,
+    ),
     _keys(
         "keys-any-break",
         "the same; the brokers' connection may go silent",
