@@ -47,6 +47,19 @@ async def _keep_going(work: Callable[[], Coroutine[Any, Any, None]], what: str) 
         await asyncio.sleep(RESTART_DELAY_S)
 
 
+def fires_by(timer: asyncio.Handle | None, due: float) -> bool:
+    """Return whether a timer is set, and fires at a time or earlier.
+
+    uvloop's `call_at` returns a Handle without a time, as `call_soon`, if less than half a millisecond is left. So much time may
+    pass in `call_at` itself where the process has to wait for a core.
+
+    Args:
+        timer: what `call_at` has returned, until it has fired.
+        due: the time, of the event loop's clock.
+    """
+    return timer is not None and (not hasattr(timer, "when") or timer.when() <= due)
+
+
 def ends(
     end: str,
 ) -> Callable[[Callable[Concatenate[Owner, Given], None]], Callable[Concatenate[Owner, Given], None]]:

@@ -6,6 +6,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
+from readonly_engine.background import fires_by
 from readonly_engine.owner.ack_grouping import AckGroupingTracker
 from readonly_engine.owner.recent_acks import RecentAcks
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandAck
@@ -141,7 +142,7 @@ class GroupedAckSender:
 
     def _schedule(self) -> None:
         due = self._tracker.next_timer()
-        if due is not None and (self._timer is None or self._timer.when() > due):
+        if due is not None and not fires_by(self._timer, due):
             if self._timer is not None:
                 self._timer.cancel()
             self._timer = self._loop.call_at(due, self._send_due)

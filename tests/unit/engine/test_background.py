@@ -113,6 +113,19 @@ def start(kind):
 
 
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_a_timer_fires_by_its_time_also_if_it_is_due_at_once(run):
+    async def main():
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        at_once, later = loop.call_at(now - 1, list), loop.call_at(now + 10, list)
+        assert [background.fires_by(timer, now + 5) for timer in (None, at_once, later)] == [False, True, False]
+        assert background.fires_by(later, now + 10)
+        later.cancel()
+
+    run(main())
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
 @pytest.mark.parametrize(
     ("kind", "stops"),
     [

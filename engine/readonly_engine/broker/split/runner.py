@@ -8,7 +8,7 @@ import logging
 import secrets
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from readonly_engine.background import ends
+from readonly_engine.background import ends, fires_by
 from readonly_engine.broker.split.leases import LEASE_S
 from readonly_engine.broker.split.session import Do, SplitSession, State
 from readonly_engine.clock import lease_time
@@ -338,7 +338,7 @@ class SplitRunner:
         """Call `_on_timer` after this time, or earlier."""
         loop = asyncio.get_running_loop()
         due = loop.time() + seconds
-        if self._timer is None or self._timer.when() > due:
+        if not fires_by(self._timer, due):
             self._cancel_timer()
             self._timer = loop.call_at(due, self._on_timer)
 

@@ -7,7 +7,7 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from readonly_engine.background import ends
+from readonly_engine.background import ends, fires_by
 from readonly_engine.broker.dispatch.consumer_state import Delivery, split_runs
 from readonly_engine.broker.dispatch.cursor import CursorReplica
 from readonly_engine.broker.dispatch.make import make_dispatcher
@@ -283,9 +283,9 @@ class DeliveryLoop(Pausable):
         """Call `read_more` after this time, in seconds, or earlier."""
         loop = asyncio.get_running_loop()
         at = loop.time() + min(max(seconds, MS_PER_S**-1), MAX_SLEEP_S)
+        if fires_by(self._timer, at):
+            return
         if self._timer is not None:
-            if self._timer.when() <= at:
-                return
             self._timer.cancel()
         self._timer = loop.call_at(at, self._on_timer)
 

@@ -4,6 +4,7 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
+import uvloop
 from readonly_engine.broker.dispatch.consumer_state import ConsumerState
 from readonly_engine.broker.dispatch.cursor import CursorReplica
 from readonly_engine.broker.dispatch.leased import LeasedDispatcher
@@ -228,6 +229,20 @@ async def test_redelivery_counts_survive_a_coordinator_whose_last_consumer_leave
     brokers._ended(runner)
     now[0] += COUNTED_S
     assert brokers.make(key, None, None, None) == ()
+
+
+def test_a_timer_that_is_due_at_once_may_be_set_again(topic):
+    """An owner connection ended with it where the process had to wait for a core."""
+
+    async def main():
+        a, _ = await joined_pool(topic)
+        a.runner._cancel_timer()
+        a.runner._call_within(0.0)
+        assert not hasattr(a.runner._timer, "when")
+        a.runner._call_within(0.0)
+        await until(lambda: hasattr(a.runner._timer, "when"))
+
+    uvloop.run(main())
 
 
 async def test_a_coordinator_reads_the_owners_cursor_before_it_leases(topic):
