@@ -78,7 +78,12 @@ async def join_split(consumer: ServedConsumer, holder: str | None, sent: float) 
     make = partial(services.splits.make, key, holder)
     policy = KeyPolicy.of(consumer.subscribe_command)
     check = partial(_check_split, services, key, consumer.info.kind, policy, holder)
-    consumer.on_joined(await services.topics.join(consumer.topic, consumer, check, make), sent)
+    subscription = await services.topics.join(consumer.topic, consumer, check, make)
+    consumer.on_joined(subscription, sent)
+    if isinstance(subscription, SplitSubscription):
+        await subscription.runner.wait_placed(consumer.dispatch_state)
+    if consumer.unregistered:
+        raise OwnerUnavailableError(f"{key.subscription} of {key.topic} has begun again on this broker; try again")
 
 
 def _check_split(

@@ -55,6 +55,7 @@ class KeyMember(LeaseClock):
         self._make_receipt = receipt
         self._consumers: dict[int, ConsumerState] = {}
         self._last_consumer = 0
+        self._placed: tuple[ConsumerState, ...] = ()
         self._slots = 0  # that it may use
         self._gained = 0  # those of them for which the owner's cursor must be read
         self._reading = 0  # those of them for which it is being read
@@ -94,6 +95,10 @@ class KeyMember(LeaseClock):
         """Remove a consumer. Its slots are served by nobody here until a later grant."""
         self._consumers = {number: one for number, one in self._consumers.items() if one is not consumer}
         self._changed = True
+
+    def placed(self, consumer: ConsumerState) -> bool:
+        """Return whether the coordinator has put a consumer on the ring, so that no other one gets its keys any more."""
+        return any(one is consumer for one in self._placed)
 
     # The coordinator
 
@@ -139,6 +144,7 @@ class KeyMember(LeaseClock):
                 for number, one in enumerate(grant.consumers)
                 if one.member == self._name and one.number in self._consumers
             }
+            self._placed = tuple(local.values())
             slots = self._slots & ~self._gained & ~self._reading
             self._dispatcher.assign(LocalSelector(ring, local), slots, len(grant.consumers))
         return True

@@ -106,6 +106,9 @@ class LeaseMember(Protocol[R_co, G_contra]):
     def remove(self, consumer: ConsumerState) -> None:
         """Remove a consumer."""
 
+    def placed(self, consumer: ConsumerState) -> bool:
+        """Return whether a consumer gets its part of the new messages."""
+
     def connected(self) -> bool:
         """Handle a new connection to the coordinator; return False if the member must begin again."""
 

@@ -106,6 +106,10 @@ class Member(LeaseClock):
     def remove(self, consumer: ConsumerState) -> None:
         """Ignore it, too."""
 
+    def placed(self, consumer: ConsumerState) -> bool:  # noqa: ARG002
+        """Return True: entries go to any consumer."""
+        return True
+
     @property
     def holds(self) -> bool:
         """Whether it has leased entries."""

@@ -40,6 +40,9 @@ LAZY_S: Final = 0.1
 CONNECT_TIMEOUT_S: Final = 5.0
 """Time for the coordinator's broker to admit a member. One that is stopped loses its claim, maybe to this broker."""
 
+PLACED_S: Final = 2.0
+"""Time for the coordinator to give a new consumer its keys, before the client has the answer to its SUBSCRIBE."""
+
 RELEASE_TIMEOUT_S: Final = 5.0
 """Time for the owner to take the last acks, before another broker may get the claim or the entries."""
 
@@ -145,6 +148,7 @@ class SplitRunner:
         self._soon: asyncio.Handle | None = None
         self._begun = self._reported_end = False
         self._ended = asyncio.Event()
+        self._progress = asyncio.Event()
 
     # State
 
@@ -212,6 +216,17 @@ class SplitRunner:
         """Add a consumer; the first one begins."""
         self._session.member.add(consumer)
         self.begin()
+
+    async def wait_placed(self, consumer: ConsumerState) -> None:
+        """Wait until the coordinator knows a consumer, for PLACED_S at most.
+
+        A client may publish right after its SUBSCRIBE. As at an owner, the keys must not move once more then.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PLACED_S):
+                while not (self.ending or self._session.member.placed(consumer)):
+                    self._progress.clear()
+                    await self._progress.wait()
 
     def remove(self, consumer: ConsumerState) -> None:
         """Remove a consumer."""
@@ -352,6 +367,7 @@ class SplitRunner:
     def _do(self, actions: list[Action]) -> None:
         for action in actions:
             self._carry_out(action)
+        self._progress.set()
         if self._session.state is State.ENDED:
             self._finish()
         elif self._begun:

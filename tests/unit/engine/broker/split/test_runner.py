@@ -8,11 +8,15 @@ import uvloop
 from readonly_engine.broker.dispatch.consumer_state import ConsumerState
 from readonly_engine.broker.dispatch.cursor import CursorReplica
 from readonly_engine.broker.dispatch.leased import LeasedDispatcher
+from readonly_engine.broker.dispatch.leased_keys import ConsistentHashRing, LeasedKeyDispatcher
 from readonly_engine.broker.pool.claim_store import ClaimHandle
 from readonly_engine.broker.pool.claims import ClaimKey
 from readonly_engine.broker.split import registry
+from readonly_engine.broker.split import runner as split_runner
 from readonly_engine.broker.split.coordinator import Coordinator
-from readonly_engine.broker.split.keys import KeyPolicy
+from readonly_engine.broker.split.key_coordinator import KeyCoordinator
+from readonly_engine.broker.split.key_member import KeyMember
+from readonly_engine.broker.split.keys import KeyConsumer, KeyPolicy
 from readonly_engine.broker.split.leases import Run
 from readonly_engine.broker.split.member import Member
 from readonly_engine.broker.split.registry import COUNTED_S, MAX_SINGLE, SplitSubscriptions
@@ -130,6 +134,8 @@ class Host:
 
     def dispatch_leases(self):
         while self.runner.may_dispatch() and (read := self.leases.next_read(0)) is not None:
+            if not self.topic.chain.readable(read[0]):
+                break
             self.delivered += [one.entry.position for one in self.leases.dispatch(self.topic.read(*read), 0)]
 
     async def read_owner_cursor(self):
@@ -147,11 +153,25 @@ class Host:
         return link
 
 
-def pool_of(topic, *names):
+class KeyHost(Host):
+    """The same for Key_Shared."""
+
+    def make_member(self, name):
+        self.kind = CommandSubscribe.Key_Shared
+        self.leases = LeasedKeyDispatcher(self.topic.chain, self.cursor)
+        self.consumer = ConsumerState(permits=10, name=name)
+        self.leases.add(self.consumer)
+        return KeyMember(name, self.leases, self.cursor, lambda: lambda: True)
+
+    def make_coordinator(self, epoch):
+        return KeyCoordinator(epoch)
+
+
+def pool_of(topic, *names, host=Host):
     """Brokers of a pool; returns the claims, and the brokers by their names."""
     claims, hosts = Claims(), {}
     for name in names:
-        hosts[name] = Host(name, topic, claims, hosts)
+        hosts[name] = host(name, topic, claims, hosts)
     return claims, hosts
 
 
@@ -243,6 +263,40 @@ def test_a_timer_that_is_due_at_once_may_be_set_again(topic):
         await until(lambda: hasattr(a.runner._timer, "when"))
 
     uvloop.run(main())
+
+
+async def test_keys_do_not_move_again_after_the_client_has_the_answer_to_its_subscribe(topic):
+    _, hosts = pool_of(topic, "a", "b", host=KeyHost)
+    a, b = hosts.values()
+    for host in (a, b):
+        host.runner.add(host.consumer)
+        await host.runner.wait_placed(host.consumer)
+    keys = [str(number) for number in range(8)]
+    for key in keys:
+        topic.write(key=key)
+    await until(
+        lambda: (
+            a.runner.touch() or a.dispatch_leases() or b.dispatch_leases() or len(a.delivered) + len(b.delivered) == 8
+        )
+    )
+    ring = ConsistentHashRing([KeyConsumer("a", 1, "a", 0), KeyConsumer("b", 1, "b", 0)])
+    for number, host in enumerate((a, b)):
+        own = [one.position for one in topic.entries if ring.number(ring.slot(one.sticky_hash)) == number]
+        assert sorted(host.delivered) == own
+        assert own
+
+
+async def test_a_client_gets_its_answer_also_without_a_coordinator(topic, monkeypatch):
+    _, hosts = pool_of(topic, "a", host=KeyHost)
+    (a,) = hosts.values()
+    monkeypatch.setattr(split_runner, "PLACED_S", 0.01)
+    await a.runner.wait_placed(a.consumer)
+    assert a.runner.state == "claiming"
+    monkeypatch.setattr(split_runner, "PLACED_S", 100.0)
+    waits = asyncio.ensure_future(a.runner.wait_placed(a.consumer))
+    await asyncio.sleep(0)
+    a.runner.stop()
+    await waits
 
 
 async def test_a_coordinator_reads_the_owners_cursor_before_it_leases(topic):
