@@ -63,7 +63,7 @@ def observe(scenario: Scenario, driver: Driver, target: Target, place: Environme
         return scenario.run(session), True
     except UnsupportedError:
         raise
-    except (CheckError, OperationError, AdminError, DevstackError) as error:
+    except (CheckError, OperationError, AdminError, DevstackError, OSError) as error:  # OSError: no answer of a broker
         return f"{error}", False
     except (
         KeyError,

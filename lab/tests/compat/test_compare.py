@@ -77,6 +77,15 @@ def test_a_check_that_fails_only_through_the_pool_is_a_difference(driver: Driver
     assert _cell(driver, run)[0] is Verdict.DIFFERENT
 
 
+def test_a_broker_that_does_not_answer_is_a_difference(driver: Driver) -> None:
+    def run(s: Session) -> Any:
+        if s.target.name == "pool":
+            raise TimeoutError("timed out")
+        return 1
+
+    assert _cell(driver, run) == (Verdict.DIFFERENT, "owner 1; pool 'timed out'")
+
+
 @pytest.mark.parametrize("known", ["", "a fault"])
 def test_a_check_that_fails_at_the_owner_is_never_equal(driver: Driver, known: str) -> None:
     verdict = Verdict.QUIRK if known else Verdict.BROKEN
