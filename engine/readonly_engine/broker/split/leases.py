@@ -18,6 +18,9 @@ LEASE_S: Final = 5.0
 HANDOVER_S: Final = 1.0
 """Longest time that a member waits for acks after its coordinator has stopped."""
 
+LAST_ACKS_S: Final = 3.0
+"""Longest time that a broker takes acks at the end of a split, while its own lease is valid: below LEASE_S less RENEW_S."""
+
 RENEW_S: Final = 1.0
 """Longest time between two reports of a member."""
 

@@ -18,7 +18,7 @@ import math
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple
 
-from readonly_engine.broker.split.leases import HANDOVER_S
+from readonly_engine.broker.split.leases import HANDOVER_S, LAST_ACKS_S
 from readonly_engine.broker.split.machines import G, R
 
 if TYPE_CHECKING:
@@ -108,6 +108,7 @@ class SplitSession(Generic[R, G]):
         self._linked = False
         self._grant_by = math.inf
         self._stop_by = math.inf
+        self._acks_by = math.inf
         self._reading = False
         self.last_counts: tuple[Run, ...] = ()
 
@@ -278,7 +279,7 @@ class SplitSession(Generic[R, G]):
         if self._linked:
             times += [self._grant_by, self._stop_by]
         elif self.state is State.COORDINATING and self._stop_by < math.inf:
-            times.append(self._stop_by)
+            times.append(self._stop_by if now < self._stop_by else self._acks_by)
         if self.coordinator is not None:
             waits = (
                 self.coordinator.next_end(self._name)
@@ -363,11 +364,12 @@ class SplitSession(Generic[R, G]):
         """End the split: a member has met a message or an ack that only a broker that serves alone can handle.
 
         Clients send acks in groups, and may ack a message in a second transaction, so this broker takes acks for HANDOVER_S more.
+        If its consumers still have messages then, it does so for LAST_ACKS_S: clients ack one after the other in transactions.
         """
-        self._stop_by = min(self._stop_by, now + HANDOVER_S)
-        if now < self._stop_by:
+        self._stop_by, self._acks_by = min(self._stop_by, now + HANDOVER_S), min(self._acks_by, now + LAST_ACKS_S)
+        if now < self._stop_by or (self.member.outstanding and now < self._acks_by):
             return []
-        self._stop_by = math.inf
+        self._stop_by = self._acks_by = math.inf
         why = "it has chunked messages, acks in transactions or partly acked batches, which one broker must handle"
         return [Action(Do.SINGLE, why=why), Action(Do.BEGIN_AGAIN, why=why), *self.stop(now)]
 

@@ -1,5 +1,6 @@
 """Sessions of two brokers of a pool, with the claim, the owner and the connections between them played: time is a number."""
 
+import math
 import random
 
 import pytest
@@ -7,7 +8,7 @@ from readonly_engine.broker.dispatch.cursor import CursorReplica
 from readonly_engine.broker.dispatch.leased import LeasedDispatcher
 from readonly_engine.broker.split import key_coordinator
 from readonly_engine.broker.split.keys import MAX_LOCAL_CONSUMERS
-from readonly_engine.broker.split.leases import HANDOVER_S, LEASE_S
+from readonly_engine.broker.split.leases import HANDOVER_S, LAST_ACKS_S, LEASE_S
 from readonly_engine.broker.split.member import RETURN_S, Member
 from readonly_engine.broker.split.session import GRANT_WAIT_S, Do, SplitSession, State
 from readonly_engine.topic.position import Position
@@ -176,6 +177,22 @@ def test_consumers_may_ack_for_a_while_what_ends_the_split(pool):
     pool.advance(3 * HANDOVER_S)
     assert pool.single
     assert {name for name, _ in pool.ended} == {"a", "b"}
+
+
+@pytest.mark.parametrize("acked_after", [0.1, HANDOVER_S + 0.5, math.inf])
+def test_the_end_of_a_split_waits_while_its_consumers_have_messages(pool, acked_after):
+    pool.write(10)
+    pool.advance(0.2)
+    a, begun = pool["a"], pool.now
+    assert a.consumer.pending
+    a.dispatcher.indivisible = True
+    while not pool.single:
+        pool.advance(0.1)
+        if pool.now - begun >= acked_after and a.consumer.pending:
+            a.ack()
+            a.do(a.session.changed(pool.now))
+            pool.run()
+    assert pool.now - begun == pytest.approx(max(HANDOVER_S, min(acked_after, LAST_ACKS_S)), abs=0.4)
 
 
 def test_a_coordinator_whose_last_consumer_leaves_meanwhile_waits_for_the_others_leases_only(pool):
