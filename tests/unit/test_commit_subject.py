@@ -11,6 +11,7 @@ from tests.commit_subject import LIMIT, main, problem
     ("subject", "word"),
     [
         ("operator: keep the lease while draining", None),
+        ("split: answer SUBSCRIBE when the consumer has its keys", None),
         ("docs, tests: need one page", None),
         ('Revert "operator: keep the lease"', None),
         (f"a: add {'x' * (LIMIT - 7)}", None),
