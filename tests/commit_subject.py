@@ -15,7 +15,9 @@ _NO_VERB: Final = re.compile(
     r"(?:an?|the|no|each|every|one|two|three|some|all|more|what|where|when|how|which|that|this|its?|they|in|on|of|for|with|from|by)"
     r"|\w+(?:ed|ing|er|ly|tion)"
 )
-_VERBS: Final = "answer apply bring consider embed feed mention need offer order register rely render reply speed trigger"
+_VERBS: Final = (
+    "answer apply bring consider embed feed mention need offer order register rely render reply speed trigger"
+)
 """Verbs that look like something else."""
 _AUTOMATIC: Final = ("Merge ", "Revert ", "fixup! ", "squash! ")
 
