@@ -162,6 +162,7 @@ def read_from_bookies(broker: BrokerProcess) -> float:
     )
 
 
+@pytest.mark.nightly
 def test_a_broker_reads_from_bookies_what_it_dispatches_and_little_more(
     split_pool: Pool, pulsar_client: pulsar.Client, admin: PulsarAdmin, topic: str, work: Callable[..., Worker]
 ) -> None:
@@ -206,6 +207,7 @@ def test_the_death_of_the_coordinator_loses_nothing_and_repeats_only_what_came_s
     assert len(repeated) < COUNT / 4
 
 
+@pytest.mark.nightly
 def test_a_move_of_the_owner_closes_no_consumer(
     split_pool: Pool, pulsar_client: pulsar.Client, admin: PulsarAdmin, topic: str, work: Callable[..., Worker]
 ) -> None:
@@ -222,6 +224,7 @@ def test_a_move_of_the_owner_closes_no_consumer(
     assert len(numbers(workers)) == 4000, "nothing came twice"
 
 
+@pytest.mark.nightly
 def test_a_consumer_at_the_owner_means_passthrough_for_all(
     split_pool: Pool, pulsar_client: pulsar.Client, topic: str, work: Callable[..., Worker]
 ) -> None:
@@ -352,6 +355,7 @@ def test_the_holder_of_a_local_cursor_drains_and_little_comes_twice(
     assert len(numbers(workers)) - COUNT < COUNT / 100
 
 
+@pytest.mark.nightly
 def test_one_broker_serves_a_local_subscription_with_chunked_messages(
     local_split_pool: Pool, pulsar_client: pulsar.Client, topic: str
 ) -> None:
@@ -380,6 +384,7 @@ def test_one_broker_serves_a_local_subscription_with_chunked_messages(
         client.close()
 
 
+@pytest.mark.nightly
 def test_one_broker_serves_a_local_subscription_with_acks_of_single_messages_of_a_batch(
     local_split_pool: Pool, pulsar_client: pulsar.Client, topic: str
 ) -> None:
