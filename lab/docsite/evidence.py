@@ -101,11 +101,24 @@ def _chaos(runs: list[dict[str, Any]]) -> list[str]:
     messages, faults = sum(run["messages"] for run in runs), sum(one["count"] for one in sums)
     lost, bad = sum(one["lost"] for one in sums), sum(one["disorder"] + one["other"] for one in sums)
     figures = f"{len(runs)} runs, {faults:,} faults, {messages:,} messages, {lost} lost, {bad} other violations"
-    seeds = " ".join(str(run["seed"]) for run in runs)
-    command = f'make -C lab chaos CHAOS_OPTIONS="--seed {seeds} --write"'
     result = verdict(bool(runs) and all(map(_clean, sums)))
     source = "`lab/longtests/chaos/results.json`"
-    return ["chaos", code(command), _common(runs, "date"), _common(runs, "machine"), result, figures, source]
+    return [
+        "chaos",
+        f"{code('make -C lab chaos')}, with the options of each run below",
+        _common(runs, "date"),
+        _common(runs, "machine"),
+        result,
+        figures,
+        source,
+    ]
+
+
+def _options(run: dict[str, Any]) -> str:
+    """Return the options of a run, as an argument of make; empty for none."""
+    options = [option for name, option in (("local", "--local-cursors"), ("split", "--split")) if run.get(name)]
+    options += [f"--gap {run['gap']:g}"] if run.get("gap") else []
+    return f' CHAOS_OPTIONS="{" ".join(options)}"' if options else ""
 
 
 def _runs(runs: list[dict[str, Any]]) -> str:
@@ -115,7 +128,7 @@ def _runs(runs: list[dict[str, Any]]) -> str:
         pause = max((fault["pause"] for fault in run["faults"].values()), default=0.0)
         rows.append(
             [
-                code(f"make -C lab chaos SEED={run['seed']} MINUTES={run['minutes']:g}"),
+                code(f"make -C lab chaos SEED={run['seed']} MINUTES={run['minutes']:g}{_options(run)}"),
                 str(run.get("date") or UNKNOWN),
                 str(run.get("machine") or UNKNOWN),
                 verdict(_clean(sums)),

@@ -46,7 +46,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--split",
         action="store_true",
-        help="all brokers serve each Shared and Key_Shared subscription (dispatch: Split)",
+        help="all brokers serve each Shared and Key_Shared subscription (dispatch: Split); with --local-cursors each Shared one",
     )
     parser.add_argument("--gap", type=float, help=f"seconds between faults (default {CHAOS_GAP_S:g})")
     parser.add_argument(
@@ -67,10 +67,10 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true", help="write these and earlier results to docs/")
     parser.add_argument("--keep", action="store_true", help="keep servers and namespaces")
     args = parser.parse_args(argv)
-    if args.split and (args.local_cursors or args.soak):
-        parser.error("--split: not with --local-cursors, which Split does not support, or --soak")
-    if args.local_cursors and args.soak:
-        parser.error("--local-cursors: not with --soak, whose results are of owners' cursors")
+    if args.soak and (args.local_cursors or args.split):
+        parser.error(
+            "--soak: not with --local-cursors or --split; its results are of owners' cursors and one broker each"
+        )
     seeds = args.seed or [random.SystemRandom().randrange(1 << 31)]
     gap = args.gap or (SOAK_GAP_S if args.soak else CHAOS_GAP_S)
     # Warnings of libraries about servers that are down would hide the progress.
@@ -112,8 +112,10 @@ def main(argv: list[str] | None = None) -> int:
             outcomes.append(outcome)
             failed = failed or not outcome.passed
     if args.write and outcomes:
-        kind = {"local": args.local_cursors, "split": args.split}
-        results = [report.result(outcome, args.minutes, **kind) for outcome in outcomes]
+        results = [
+            report.result(outcome, args.minutes, local=args.local_cursors, split=args.split, gap=args.gap or 0.0)
+            for outcome in outcomes
+        ]
         _write(results, outcomes[-1] if args.soak else None)
     return 1 if failed else 0
 

@@ -88,7 +88,9 @@ class Clients:
             place = self._folder / f"{subscription.name.replace('/', '-')}.place"
             self._readers.append(ReaderLoop(self._history, subscription, session, topic, self._client, place))
             return
-        plan = SubscriptionPlan(subscription.name, 0, subscription.type, cumulative=subscription.cumulative)
+        plan = SubscriptionPlan(
+            subscription.name, 0, subscription.type, cumulative=subscription.cumulative, keys=subscription.keys
+        )
         rng = random.Random(name)
         made: Consumer | StockConsumer
         if subscription.stock:

@@ -178,7 +178,9 @@ class LocalKeeper:
                 continue
             for topic, stats in topics.items():
                 for name, one in stats["subscriptions"].items():
-                    if "msgBacklog" in one and one["consumers"]:
+                    # Of a split subscription, the holder of the cursor coordinates, perhaps without consumers of its own.
+                    serves = one["split"]["state"] == "coordinating" if "split" in one else one["consumers"]
+                    if serves and "msgBacklog" in one:
                         found[f"{topic.rpartition('/')[2]}/{name}"] = int(one["msgBacklog"])
         return found
 

@@ -23,7 +23,9 @@ _EXAMPLES: Final = 6
 _LAST_FAULTS: Final = 6
 
 
-def result(outcome: Outcome, minutes: float, *, local: bool = False, split: bool = False) -> RunResult:
+def result(
+    outcome: Outcome, minutes: float, *, local: bool = False, split: bool = False, gap: float = 0.0
+) -> RunResult:
     """Return the result of a run that has just ended on this machine.
 
     Args:
@@ -31,11 +33,12 @@ def result(outcome: Outcome, minutes: float, *, local: bool = False, split: bool
         minutes: duration of the faults.
         local: whether the pool kept the cursors.
         split: whether all brokers served each Shared and Key_Shared subscription.
+        gap: average seconds between two faults; 0 for the default.
     """
     assert outcome.injector is not None
     faults = summarize(outcome.verdict, Faults(outcome.injector.done))
     day = time.strftime("%Y-%m-%d", time.gmtime())
-    return RunResult(outcome.plan.seed, minutes, outcome.messages, faults, day, machine(), local, split)
+    return RunResult(outcome.plan.seed, minutes, outcome.messages, faults, day, machine(), local, split, gap)
 
 
 def lines(outcome: Outcome) -> list[str]:

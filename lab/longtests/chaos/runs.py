@@ -59,6 +59,7 @@ class RunResult:
         machine: processors and Python of its machine; empty in older files.
         local: whether the pool kept the cursors.
         split: whether all brokers served each Shared and Key_Shared subscription.
+        gap: average seconds between two faults; 0 for the default, and in older files for any.
     """
 
     seed: int
@@ -69,6 +70,7 @@ class RunResult:
     machine: str = ""
     local: bool = False
     split: bool = False
+    gap: float = 0.0
 
     def __str__(self) -> str:
         return f"{self.seed} ({self.minutes:g} minutes{', local cursors' if self.local else ''}{', split' if self.split else ''})"

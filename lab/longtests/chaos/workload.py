@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from longtests.chaos.plan import CLIENT
+from longtests.churn.plan import Keys
 
 PLAIN: Final = "public/chaos-plain"
 DEDUPLICATED: Final = "public/chaos-dedup"
@@ -52,6 +53,7 @@ class Subscription:
         stock: whether they are stock Python clients; the others use the raw protocol and record everything.
         resets: whether its cursor is reset now and then.
         latest: of Readers: whether they start at the end of the topic, and read in bursts with long pauses.
+        keys: of Key_Shared: who gets which keys.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Subscription:
     stock: bool = False
     resets: bool = False
     latest: bool = False
+    keys: Keys = Keys.AUTO_SPLIT
 
     @property
     def topic(self) -> str:
@@ -86,6 +89,8 @@ SUBSCRIPTIONS: Final = (
     Subscription("plain/failover", "Failover", (_A, _B, _B)),
     Subscription("plain/shared", "Shared", (_A, _A, _B)),
     Subscription("plain/key-shared", "Key_Shared", (_A, _B, _B)),
+    Subscription("plain/key-shared-sticky", "Key_Shared", (_A, _B), keys=Keys.STICKY),
+    Subscription("plain/key-shared-any-order", "Key_Shared", (_A, _B, _B), keys=Keys.ANY_ORDER),
     Subscription("plain/reader", READER, (_A,), stock=True),
     Subscription("plain/reader-latest", READER, (_B,), stock=True, latest=True),
     Subscription("plain/shared-resets", "Shared", (_A, _B), resets=True),

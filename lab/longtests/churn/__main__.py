@@ -35,16 +35,14 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--split",
         action="store_true",
-        help="all brokers serve each Shared and Key_Shared subscription (dispatch: Split)",
+        help="all brokers serve each Shared and Key_Shared subscription (dispatch: Split); with --local-cursors each Shared one",
     )
     parser.add_argument("--keep", action="store_true", help="keep the stack and its data")
     args = parser.parse_args(argv)
-    if args.direct and args.local_cursors:
-        parser.error("--local-cursors: only a pool keeps cursors; omit --direct")
-    if args.split and (args.direct or args.local_cursors):
-        parser.error("--split: not with --direct, which has no pool, or --local-cursors, which Split does not support")
+    if args.direct and (args.local_cursors or args.split):
+        parser.error("--local-cursors and --split are of a pool; omit --direct")
     seed = random.SystemRandom().randrange(1 << 31) if args.seed is None else args.seed
-    kind = next((f"-{name}" for name in ("direct", "local_cursors", "split") if getattr(args, name)), "")
+    kind = "".join(f"-{name}" for name in ("direct", "local_cursors", "split") if getattr(args, name))
     folder = cache_root() / "churn" / f"{SPEC.version}-{seed}{kind}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

@@ -15,11 +15,15 @@ from readonly_engine.wire.pulsar_pb2 import (
     CommandRedeliverUnacknowledgedMessages,
     CommandSeek,
     CommandSubscribe,
+    IntRange,
+    KeySharedMeta,
+    KeySharedMode,
     MessageIdData,
 )
 
 from longtests.churn.history import Id, Kind
 from longtests.churn.link import STEADFAST, LinkError, Patience, RawConnection, find
+from longtests.churn.plan import Keys
 
 if TYPE_CHECKING:
     import random
@@ -42,7 +46,22 @@ HELD: Final = 0.3
 
 HELD_S: Final = 0.5
 
+HALF: Final = 1 << 15
+"""Half of all hashes of keys."""
+
 _Entry = tuple[Id, ...]
+
+
+def _key_shared(keys: Keys, number: int) -> KeySharedMeta | None:
+    """Return the metadata of a consumer; None for the defaults."""
+    if keys is Keys.AUTO_SPLIT:
+        return None
+    if keys is Keys.ANY_ORDER:
+        return KeySharedMeta(key_shared_mode=KeySharedMode.AUTO_SPLIT, allow_out_of_order_delivery=True)
+    start = number % 2 * HALF
+    return KeySharedMeta(
+        key_shared_mode=KeySharedMode.STICKY, hash_ranges=[IntRange(start=start, end=start + HALF - 1)]
+    )
 
 
 class Consumer:
@@ -173,6 +192,7 @@ class Consumer:
             consumer_name=self._name,
             initial_position=CommandSubscribe.Earliest,
             consumer_epoch=0,
+            key_shared_meta=_key_shared(self.plan.keys, self.number),
         )
         try:
             await link.request(BaseCommand(type=BaseCommand.SUBSCRIBE, subscribe=subscribe))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -23,6 +24,16 @@ DISTURB_EVERY_S: Final = 60.0
 DOWN_S: Final = (3.0, 8.0)
 
 
+class Keys(StrEnum):
+    """Which consumers of a Key_Shared subscription get which keys, and in which order."""
+
+    AUTO_SPLIT = "AUTO_SPLIT"
+    STICKY = "STICKY"
+    """Consumers with even numbers get the lower half of all hashes, others the upper half."""
+
+    ANY_ORDER = "AUTO_SPLIT out of order"
+
+
 @dataclass(frozen=True, slots=True)
 class SubscriptionPlan:
     """One subscription.
@@ -34,6 +45,7 @@ class SubscriptionPlan:
         cumulative: whether its consumers ack cumulatively.
         seeks: whether it is moved by seeks now and then.
         stock: whether its consumers are stock Python clients.
+        keys: of Key_Shared: who gets which keys.
     """
 
     name: str
@@ -42,6 +54,7 @@ class SubscriptionPlan:
     cumulative: bool = False
     seeks: bool = False
     stock: bool = False
+    keys: Keys = Keys.AUTO_SPLIT
 
 
 @dataclass(frozen=True, slots=True)

@@ -406,7 +406,7 @@ class Run:
         for broker in self._pool.brokers:
             for topic, stats in broker.stats()["topics"].items():
                 for name, subscription in stats["subscriptions"].items():
-                    if "msgBacklog" in subscription:
+                    if "msgBacklog" in subscription and subscription.get("split", {}).get("state") != "following":
                         backlogs[f"{topic.rpartition('/')[2]}/{name}"] = int(subscription["msgBacklog"])
         return backlogs
 

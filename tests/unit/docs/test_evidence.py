@@ -67,6 +67,7 @@ def test_every_subject_has_command_day_machine_result_and_source(tree):
         assert all(cells[2:4])
         assert cells[6]
     assert "`make -C lab chaos SEED=12 MINUTES=15`" in page
+    assert '`make -C lab chaos SEED=71 MINUTES=3.5 CHAOS_OPTIONS="--split --gap 0.85"`' in page
     assert "| fan-out | `python -m bench fan-out` | 2026-11-24 | 2 CPUs, x86_64, Python 3.11.7 | Pulsar 4.0.8 |" in page
 
 
