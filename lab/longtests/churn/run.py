@@ -39,7 +39,7 @@ RATE: Final = 20.0
 LOOK_EVERY_S: Final = 4.0
 SETTLE_S: Final = 120.0
 SEEK_S: Final = 240.0
-"""Limit of the attempts to seek. A machine at load 70 once stopped all deliveries for two minutes, and a SUBSCRIBE waits up to 30 s."""
+"""Limit of the attempts to seek. At load 70 all deliveries once stood still for two minutes; a SUBSCRIBE waits up to 30 s."""
 
 OPERATION_S: Final = 10
 """Timeout of a stock client's attempt to subscribe, which is then repeated."""
