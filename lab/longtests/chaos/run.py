@@ -9,6 +9,7 @@ import itertools
 import json
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -60,6 +61,9 @@ a namespace's policies (__change_events) although that hangs, until the namespac
 RELOADED_S: Final = 90.0
 """Time after which the coordinators are loaded again while transactions are open. A stock 4.0.8 coordinator whose request to
 end a transaction failed for good (the owner was closing the topic) has the transaction open until it is loaded again."""
+
+THREADS: Final = 64
+"""More than the faults, requests and checks at a time."""
 
 TRACES_S: Final = 100.0
 COMMAND_S: Final = 150.0
@@ -221,6 +225,8 @@ class Run:
     # Faults
 
     async def _observe(self) -> None:
+        # Threads that wait for an owner's answer must not keep other faults from their beginning or end.
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
         await self._steady()
         self._begin = time.monotonic()
         watching = [
