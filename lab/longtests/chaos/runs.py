@@ -73,7 +73,9 @@ class RunResult:
     gap: float = 0.0
 
     def __str__(self) -> str:
-        return f"{self.seed} ({self.minutes:g} minutes{', local cursors' if self.local else ''}{', split' if self.split else ''})"
+        parts = [f"{self.minutes:g} minutes", "local cursors" * self.local, "split" * self.split]
+        parts += [f"a fault per {self.gap:g} s"] if self.gap else []
+        return f"{self.seed} ({', '.join(filter(None, parts))})"
 
     @property
     def count(self) -> int:

@@ -52,6 +52,8 @@ def test_results_are_kept_by_seed_and_a_repeated_run_replaces_its_own(tmp_path: 
     assert add(file, [local]) == [other, again, local] == load(file)
     text = "7 faults and 90 messages in 3 runs, 2 of the faults with local cursors. Seeds: 3 (10 minutes), 7 (12 minutes), "
     assert summary(load(file)) == text + "7 (12 minutes, local cursors)."
+    both = RunResult(8, 3.5, 0, local=True, split=True, gap=0.85)
+    assert str(both) == "8 (3.5 minutes, local cursors, split, a fault per 0.85 s)"
 
 
 def test_a_result_has_its_day_and_machine_and_older_ones_have_none(tmp_path: Path) -> None:
