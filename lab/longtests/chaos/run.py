@@ -65,7 +65,10 @@ end a transaction failed for good (the owner was closing the topic) has the tran
 THREADS: Final = 64
 """More than the faults, requests and checks at a time."""
 
-TRACES_S: Final = 100.0
+TRACES_S: Final = 150.0
+"""Limit until nothing is left. A connection to another broker closes at the second check after its use, 30 s apart each. It is a
+client there, whose connections to owners close after 30 s more."""
+
 COMMAND_S: Final = 150.0
 ANSWER_S: Final = 20.0
 FIRST_ANSWER_S: Final = 90.0
