@@ -355,6 +355,16 @@ def test_the_holder_of_a_local_cursor_drains_and_little_comes_twice(
     assert len(numbers(workers)) - COUNT < COUNT / 100
 
 
+def receive_from(consumers: list[pulsar.Consumer]) -> Iterator[tuple[pulsar.Consumer, pulsar.Message]]:
+    """Receive a message from each consumer that has one now."""
+    for consumer in consumers:
+        try:
+            message = consumer.receive(50)
+        except pulsar.Timeout:
+            continue
+        yield consumer, message
+
+
 @pytest.mark.nightly
 def test_one_broker_serves_a_local_subscription_with_chunked_messages(
     local_split_pool: Pool, pulsar_client: pulsar.Client, topic: str
@@ -367,11 +377,7 @@ def test_one_broker_serves_a_local_subscription_with_chunked_messages(
     got: list[bytes] = []
 
     def took() -> bool:
-        for consumer in consumers:
-            try:
-                message = consumer.receive(50)
-            except pulsar.Timeout:
-                continue
+        for consumer, message in receive_from(consumers):
             got.append(message.data()[:1])
             consumer.acknowledge(message)
         return set(got) == {b"a", b"b", b"c"}
@@ -399,11 +405,7 @@ def test_one_broker_serves_a_local_subscription_with_acks_of_single_messages_of_
     got: list[int] = []
 
     def took() -> bool:
-        for consumer in consumers:
-            try:
-                message = consumer.receive(50)
-            except pulsar.Timeout:
-                continue
+        for consumer, message in receive_from(consumers):
             got.append(int(message.data()))
             if got[-1] == 0:
                 consumer.acknowledge(message)
