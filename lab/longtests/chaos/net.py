@@ -8,18 +8,22 @@ which also delays waiting packets.
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import signal
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from devstack.errors import DevstackError
 from devstack.pulsar.spec import Site
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+T = TypeVar("T")
 
 PREFIX: Final = "prchaos"
 NETWORK: Final = "198.18.17"
@@ -36,8 +40,10 @@ _RULES: Final = f"""
 table inet chaos {{
   set cut {{ type ipv4_addr; }}
   set lossy {{ type ipv4_addr; }}
+  set received {{ type ipv4_addr; flags dynamic; counter; }}
   chain input {{
     type filter hook input priority 0; policy accept;
+    update @received {{ ip saddr }}
     ip saddr @cut drop
     ip saddr @lossy numgen random mod 100 < {LOST_PERCENT} drop
   }}
@@ -110,6 +116,11 @@ class Network:
         with (_FOLDER / self.namespace(_DRIVER)).open("rb") as file:
             enter(file.fileno())
 
+    def inside(self, run: Callable[[], T]) -> T:
+        """Return the result of a function that runs in the harness's namespace, in a thread of its own."""
+        with ThreadPoolExecutor(1, initializer=self.enter) as thread:
+            return thread.submit(run).result()
+
     def remove(self) -> None:
         """Kill the processes in the namespaces, and delete the namespaces with their links."""
         for path in sorted(_FOLDER.glob(f"{self._prefix}-*")):
@@ -139,6 +150,16 @@ class Network:
             for kind in ("cut", "lossy"):
                 _run("ip", "netns", "exec", self.namespace(node), "nft", f"flush set inet chaos {kind}", check=False)
             self.slow(node, undo=True)
+
+    def received(self, node: str) -> dict[str, int]:
+        """Return the bytes of IP packets that have arrived at a node so far, by their sender."""
+        told = _run(
+            "ip", "netns", "exec", self.namespace(node), "nft", "-j", "list", "set", "inet", "chaos", "received"
+        )
+        nodes = {address: name for name, address in self.addresses.items()}
+        found = [part["set"].get("elem", []) for part in json.loads(told)["nftables"] if "set" in part]
+        elements = [one["elem"] for one in found[0]]
+        return {nodes[one["val"]]: one["counter"]["bytes"] for one in elements if one["val"] in nodes}
 
     def connections(self, node: str) -> list[tuple[str, str]]:
         """Return the established TCP connections of a node: its own end and the other one, as ADDRESS:PORT."""

@@ -4,13 +4,10 @@ import itertools
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Final, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from longtests.chaos.net import Network
-
-T = TypeVar("T")
 
 _LINK: Final = "link"
 _BRIDGES: Final = ("br0", "br1")
@@ -78,11 +75,6 @@ class TwoZones(Network):
         """Start this Python on a node; its standard output is a pipe."""
         command = [*self.site(node).launcher, sys.executable, *words]
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def inside(self, run: Callable[[], T]) -> T:
-        """Return the result of a function that runs in the harness's namespace, in a thread of its own."""
-        with ThreadPoolExecutor(1, initializer=self.enter) as thread:
-            return thread.submit(run).result()
 
 
 def _ip(*words: str) -> None:
