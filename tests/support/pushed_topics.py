@@ -30,11 +30,13 @@ from readonly_engine.net.write_coalescer import WriteCoalescer
 from readonly_engine.owner.connection import OwnerConnection
 from readonly_engine.owner.identity import ANONYMOUS
 from readonly_engine.topic.cache import EntryCache
+from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.log import TopicLog
 from readonly_engine.topic.position import Position
 from readonly_engine.topic.transactions import TopicTransactions
 from readonly_engine.wire.bookkeeper_pb2 import LedgerMetadataFormat
 from readonly_engine.wire.commands import decode_command, encode_command, encode_message_frame
+from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.framing import FrameSplitter
 from readonly_engine.wire.message_pb2 import MarkerType, MessageMetadata
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandConnected, CommandPong, CommandSubscribe, CommandSuccess
@@ -162,6 +164,7 @@ class Topic:
         self.name = parse_topic_name(f"persistent://public/default/pushed-{number}")
         self.ledger_id = 1000 + number
         self.next = 0
+        self.stored: list[TopicEntry] = []
         self.consumer_id = 0
         self.log = TopicLog(self.name, stage.cluster, stage.pool, stage.cache, stage.nothing)
         self._tell(self.name.managed_ledger_path, self._node())
@@ -215,11 +218,17 @@ class Topic:
         self.next += skip
         entry_id, self.next = self.next, self.next + 1
         payload = stored_entry(entry_id, b"%d" % entry_id) if stored is None else stored
+        self.stored.append(TopicEntry(Entry(self.ledger_id, entry_id, entry_id, 0, payload)))
         partition = self.name.partition
         return encode_message_frame(self.consumer_id, self.ledger_id, entry_id, partition, payload, redelivery_count)
 
     def _node(self) -> bytes:
         return ledger_list(self.ledger_id).SerializeToString()
+
+    def make_readable(self) -> None:
+        """Let the cache have all entries: it stands for the bookies, which there are none of here."""
+        for entry in self.stored:
+            self._stage.cache.put(entry)
 
     def _tell(self, path: str, value: bytes) -> None:
         self._stage.watches[path](Versioned(value, 0))
@@ -238,7 +247,7 @@ class Stage:
         self.pool = BookiePool(self.no_bookie)
         self.cache = EntryCache(cache_bytes)
         self.guard = LeaseGuard()
-        self.splicing = Splicing(self.guard, LatencySampler(), self.cache)
+        self.splicing = Splicing(self.guard, LatencySampler())
         self.probes = OwnerProbes()
         self.owner = Owner()
         self.clients = Clients()

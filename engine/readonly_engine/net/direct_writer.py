@@ -18,9 +18,11 @@ class DirectWriter(Protocol):
     """A client's connection.
 
     Attributes:
+        unsent: pending frames; none may overtake them.
         direct_subscribers: subscriptions whose bytes bypass the transport. They leave the group when bypassing ends.
     """
 
+    unsent: list[bytes]
     direct_subscribers: dict[DirectSubscriber, None]
 
     @property

@@ -19,16 +19,17 @@ from readonly_engine.owner.subscribe_throttle import SubscribeThrottle
 from readonly_engine.wire.commands import command_name
 from readonly_engine.wire.errors import WireError
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandConnected
-from readonly_engine.wire.pushed import decode_pushed
+from readonly_engine.wire.pushed import make_push_reader
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
 
-    from readonly_engine.owner.connection_parts import ConnectionEvents, Publisher, Splicing
+    from readonly_engine.owner.connection_parts import ConnectionEvents, Publisher
     from readonly_engine.owner.handlers import ConnectionHandler
     from readonly_engine.owner.identity import Identity
     from readonly_engine.wire.entry import Entry
+    from readonly_engine.wire.pushed import Splicing
     from readonly_engine.wire.splice import Splice
 
 log = logging.getLogger(__name__)
@@ -42,7 +43,7 @@ KEEP_ALIVE_S = 30.0
 """Interval of PINGs. A connection that receives nothing for one interval after a PING is closed."""
 
 
-class OwnerConnection(asyncio.Protocol):
+class OwnerConnection(asyncio.BaseProtocol):
     """Carries the requests of all clients of one identity, and passes the owner's commands to their handlers.
 
     Args:
@@ -58,8 +59,10 @@ class OwnerConnection(asyncio.Protocol):
         ping_listener: called when `last_answered_ping` has changed.
         handshake: the owner's CONNECTED.
         closed: whether the connection has ended, or is about to.
-        splicing: surrounds the deliveries of splices; None before the first one.
+        data_received: gets the bytes that the owner sends (asyncio.Protocol). Pushed entries are handled in C, if it is there.
     """
+
+    data_received: Callable[[bytes], None]
 
     def __init__(
         self,
@@ -92,9 +95,9 @@ class OwnerConnection(asyncio.Protocol):
         self.last_answered_ping = lease_time()
         self.ping_listener: Callable[[OwnerConnection], None] | None = None
         self._push_handlers: dict[int, Callable[[list[Entry]], None] | Splice] = {}
-        self.splicing: Splicing | None = None
+        self._push_reader = make_push_reader(self._receive, self._push_handlers, self._session.splitter)
+        self.data_received = self._push_reader.receive
         self._probe_detector = ProbeDetector(self._loop.time())
-        self._responsive = True
         self._keep_alive: asyncio.TimerHandle | None = None
 
     @classmethod
@@ -249,14 +252,23 @@ class OwnerConnection(asyncio.Protocol):
         """Remove a topic-list watcher."""
         self._handlers.remove_watcher(watcher_id)
 
-    def call_with_entries(self, consumer_id: int, on_entries: Callable[[list[Entry]], None] | Splice) -> None:
+    def call_with_entries(self, consumer_id: int, on_entries: Callable[[list[Entry]], None]) -> None:
         """Call back with a consumer's entries that have arrived together, instead of its `on_command` with each.
-
-        A splice delivers them itself, as far as they fit.
 
         MESSAGEs with more than a position, and those that have arrived in parts, still go to `on_command`.
         """
         self._push_handlers[consumer_id] = on_entries
+
+    def splice(self, consumer_id: int, splice: Splice, splicing: Splicing) -> None:
+        """Let a splice deliver a consumer's entries, as far as they fit.
+
+        Args:
+            consumer_id: the consumer's id.
+            splice: delivers, or passes on as `call_with_entries`.
+            splicing: surrounds the deliveries of all splices.
+        """
+        self._push_reader.splicing = splicing
+        self._push_handlers[consumer_id] = splice
 
     def dedicate_to(self, publisher: Publisher[OwnerConnection]) -> None:
         """Serve the producers of one client alone: the owner's PINGs and backpressure go to this client."""
@@ -334,11 +346,11 @@ class OwnerConnection(asyncio.Protocol):
         """Close the connection to a host that has vanished; its requests would wait for their deadlines otherwise."""
         if self._transport is None:
             return
-        if not self._responsive:
+        if not self._push_reader.responsive:
             log.warning("owner does not answer, closing the connection: url=%s", self.url)
             self._transport.abort()
             return
-        self._responsive = False
+        self._push_reader.responsive = False
         self._ping(self._transport)
         self._keep_alive = self._loop.call_later(KEEP_ALIVE_S, self._check_alive)
 
@@ -351,23 +363,12 @@ class OwnerConnection(asyncio.Protocol):
         self._keep_alive = self._loop.call_later(KEEP_ALIVE_S, self._check_alive)
         transport.write(self._session.connect(self._identity, self._behind_proxy))
 
-    def data_received(self, data: bytes) -> None:
+    def eof_received(self) -> None:
+        """Let the transport close the connection."""
+
+    def _receive(self, data: bytes) -> None:
         """Pass answers to their requests, and commands to their handlers."""
-        self._responsive = True
         session = self._session
-        if self._push_handlers and not session.splitter.partial:
-            splicing = self.splicing
-            if splicing is not None:
-                splicing.check()
-            spliced, runs, end = decode_pushed(data, self._push_handlers)
-            if spliced is not None and splicing is not None:
-                splicing.deliver(*spliced)
-            for on_entries, entries in runs:
-                on_entries(entries)
-            if end == len(data):
-                return
-            if end:
-                data = data[end:]
         pings, pongs = session.pings, session.pongs
         try:
             received = session.receive_data(data)

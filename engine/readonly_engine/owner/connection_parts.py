@@ -1,12 +1,11 @@
-"""What a connection to an owner needs of others: clients of its producers, splices, users of its credentials."""
+"""What a connection to an owner needs of others: clients of its producers, users of its credentials."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from readonly_engine.wire.pulsar_pb2 import AuthData
-    from readonly_engine.wire.splice import Splice
 
 C_contra = TypeVar("C_contra", contravariant=True)  # the connection, whose module imports this one
 
@@ -19,21 +18,6 @@ class Publisher(Protocol[C_contra]):
 
     def on_owner_ping(self, connection: C_contra) -> None:
         """Handle a PING of the owner, which expects `pong`, or any other command."""
-
-
-class Splicing(Protocol):
-    """Surrounds the deliveries of splices (see wire/splice.py)."""
-
-    def check(self) -> None:
-        """Suspend deliveries that may not go on, before entries are decoded."""
-
-    def deliver(self, writes: dict[Any, list[bytes]], last: Splice) -> None:
-        """Write frames to the clients, before any other entry is handled.
-
-        Args:
-            writes: frames by the client's connection.
-            last: the last splice that has made one.
-        """
 
 
 class ConnectionEvents(Protocol[C_contra]):

@@ -311,13 +311,12 @@ class TopicLog:
         self._splice = self.owner_end.lag = splice
         return ledger
 
-    def on_spliced(self, entries: list[TopicEntry]) -> TailBatch:
-        """Accept entries that have bypassed the log; return the last one as the latest batch."""
-        last = entries[-1].position
+    def on_spliced(self, entry: TopicEntry) -> TailBatch:
+        """Accept the last one of entries that have bypassed the log; return it as the latest batch."""
+        last = entry.position
         self.owner_end.confirm(last)
         self._tails[last.ledger_id].accept(last.entry_id, together=False)
-        kept = self._cache.put_all(entries)
-        batch = TailBatch(kept[-1:], Position(last.ledger_id, last.entry_id + 1), complete=True)
+        batch = TailBatch([self._cache.put(entry)], Position(last.ledger_id, last.entry_id + 1), complete=True)
         self._notifier.on_spliced(batch)
         return batch
 

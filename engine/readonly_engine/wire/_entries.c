@@ -6,6 +6,7 @@
 #include <structmember.h>
 
 #include "_message.h"
+#include "_reader.h"
 #include "_splice.h"
 #include "_sticky.h"
 #include "_stored.h"
@@ -14,13 +15,12 @@
 #include "_wire.h"
 
 typedef struct {
-    PyTypeObject *entry_type;
     PyTypeObject *position_type;
     PyTypeObject *view_type;
-    PyTypeObject *splice_type;
+    PyTypeObject *reader_type;
     PyObject *parse_stored;
     PyObject *stored_hash;
-    PyObject *last_readable; /* name of an attribute */
+    Pushing pushing;
 } State;
 
 static struct PyModuleDef module;
@@ -40,7 +40,7 @@ static PyObject *decode_entries(PyObject *self, PyObject *args) {
         PyErr_SetString(PyExc_ValueError, "start is not within the frame");
     } else {
         State *state = PyModule_GetState(self);
-        entries = entries_of(state->entry_type, frame.buf, (size_t)start, (size_t)frame.len, ledger_id, first, view);
+        entries = entries_of(state->pushing.entry_type, frame.buf, (size_t)start, (size_t)frame.len, ledger_id, first, view);
     }
     PyBuffer_Release(&frame);
     return entries;
@@ -75,7 +75,7 @@ static PyObject *decode_entry(PyObject *self, PyObject *args) {
         PyObject *ledger = PyLong_FromLongLong(ledger_id);
         if (ledger != NULL) {
             State *state = PyModule_GetState(self);
-            entry = new_entry(state->entry_type, ledger, body.buf, payload_of(body.buf, (size_t)body.len));
+            entry = new_entry(state->pushing.entry_type, ledger, body.buf, payload_of(body.buf, (size_t)body.len));
             Py_DECREF(ledger);
         }
     }
@@ -85,89 +85,9 @@ static PyObject *decode_entry(PyObject *self, PyObject *args) {
 
 /* ---- MESSAGE frames of an owner ---- */
 
-
-static PyObject *entry_of(PyTypeObject *type, const Pushed *pushed) {
-    PyObject *entry = type->tp_alloc(type, 5);
-    if (entry == NULL) {
-        return NULL;
-    }
-    PyTuple_SET_ITEM(entry, 0, PyLong_FromUnsignedLongLong(pushed->ledger_id));
-    PyTuple_SET_ITEM(entry, 1, PyLong_FromUnsignedLongLong(pushed->entry_id));
-    PyTuple_SET_ITEM(entry, 2, PyLong_FromUnsignedLongLong(pushed->entry_id));
-    PyTuple_SET_ITEM(entry, 3, PyLong_FromLong(0));
-    PyTuple_SET_ITEM(entry, 4, PyBytes_FromStringAndSize((const char *)pushed->payload, pushed->end - pushed->payload));
-    for (int i = 0; i < 5; i++) {
-        if (PyTuple_GET_ITEM(entry, i) == NULL) {
-            Py_DECREF(entry);
-            return NULL;
-        }
-    }
-    return entry;
-}
-
-/* Append an entry to the last run if that is of the same handler, else to a new run. */
-static int add_to_runs(State *state, PyObject *runs, PyObject *handler, const Pushed *pushed) {
-    PyObject *entry = entry_of(state->entry_type, pushed);
-    if (entry == NULL) {
-        return -1;
-    }
-    Py_ssize_t count = PyList_GET_SIZE(runs);
-    PyObject *last = count ? PyList_GET_ITEM(runs, count - 1) : NULL;
-    int status;
-    if (last != NULL && PyTuple_GET_ITEM(last, 0) == handler) {
-        status = PyList_Append(PyTuple_GET_ITEM(last, 1), entry);
-    } else {
-        PyObject *run = Py_BuildValue("(O[O])", handler, entry);
-        status = run == NULL ? -1 : PyList_Append(runs, run);
-        Py_XDECREF(run);
-    }
-    Py_DECREF(entry);
-    return status;
-}
-
-/* See wire/pushed.py. */
-static PyObject *decode_pushed(PyObject *self, PyObject *args) {
-    PyObject *data, *handlers;
-    if (!PyArg_ParseTuple(args, "SO!:decode_pushed", &data, &PyDict_Type, &handlers)) {
-        return NULL;
-    }
-    State *state = PyModule_GetState(self);
-    const uint8_t *begin = (const uint8_t *)PyBytes_AS_STRING(data);
-    const uint8_t *at = begin, *end = begin + PyBytes_GET_SIZE(data);
-    PyObject *writes = PyDict_New(), *runs = PyList_New(0);
-    PyObject *spliced = NULL;
-    int status = writes == NULL || runs == NULL ? -1 : 0;
-    Pushed pushed;
-    Found found;
-    while (status == 0 && load_pushed(at, end, &pushed)) {
-        PyObject *consumer_id = PyLong_FromUnsignedLongLong(pushed.consumer_id);
-        PyObject *handler = consumer_id == NULL ? NULL : Py_XNewRef(PyDict_GetItemWithError(handlers, consumer_id));
-        Py_XDECREF(consumer_id);
-        if (handler == NULL) {
-            status = PyErr_Occurred() ? -1 : 0;
-            break;
-        }
-        if (!Py_IS_TYPE(handler, state->splice_type)) {
-            status = add_to_runs(state, runs, handler, &pushed);
-        } else if (fits((Splice *)handler, &pushed, &found)) {
-            status = deliver((Splice *)handler, &pushed, &found, writes, state->last_readable);
-            Py_XSETREF(spliced, Py_NewRef(handler));
-        } else {
-            ((Splice *)handler)->running = 0; /* so that later entries do not overtake this one */
-            status = add_to_runs(state, runs, ((Splice *)handler)->fallback, &pushed);
-        }
-        Py_DECREF(handler);
-        at = pushed.end;
-    }
-    PyObject *decoded = NULL;
-    if (status == 0) {
-        decoded = spliced == NULL ? Py_BuildValue("(OOn)", Py_None, runs, (Py_ssize_t)(at - begin))
-                                  : Py_BuildValue("((OO)On)", writes, spliced, runs, (Py_ssize_t)(at - begin));
-    }
-    Py_XDECREF(spliced);
-    Py_XDECREF(writes);
-    Py_XDECREF(runs);
-    return decoded;
+static const Pushing *pushing_of(PyObject *reader) {
+    State *state = PyType_GetModuleState(Py_TYPE(reader));
+    return state == NULL ? NULL : &state->pushing;
 }
 
 /* ---- EntryView ---- */
@@ -507,8 +427,8 @@ static PyObject *views_of_slots(PyObject *self, PyObject *args) {
 static int set_up(PyObject *self) {
     State *state = PyModule_GetState(self);
     crc32c_prepare();
-    state->entry_type = tuple_type("readonly_engine.wire.entry", "Entry");
-    if (state->entry_type == NULL) {
+    state->pushing.entry_type = tuple_type("readonly_engine.wire.entry", "Entry");
+    if (state->pushing.entry_type == NULL) {
         return -1;
     }
     state->position_type = tuple_type("readonly_engine.wire.position", "Position");
@@ -524,21 +444,25 @@ static int set_up(PyObject *self) {
     if (state->parse_stored == NULL || state->stored_hash == NULL) {
         return -1;
     }
-    state->last_readable = PyUnicode_InternFromString("last_readable");
     state->view_type = (PyTypeObject *)PyType_FromModuleAndSpec(self, &view_spec, NULL);
-    state->splice_type = (PyTypeObject *)PyType_FromModuleAndSpec(self, &splice_spec, NULL);
-    if (state->last_readable == NULL || state->view_type == NULL || state->splice_type == NULL) {
-        return -1;
+    state->pushing.splice_type = (PyTypeObject *)PyType_FromModuleAndSpec(self, &splice_spec, NULL);
+    state->reader_type = (PyTypeObject *)PyType_FromModuleAndSpec(self, &reader_spec, NULL);
+    PyTypeObject *types[] = {state->view_type, state->pushing.splice_type, state->reader_type};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        if (types[i] == NULL || PyModule_AddType(self, types[i]) < 0) {
+            return -1;
+        }
     }
-    return PyModule_AddType(self, state->view_type) < 0 ? -1 : PyModule_AddType(self, state->splice_type);
+    return pushing_names(&state->pushing) ? 0 : -1;
 }
 
 static int traverse(PyObject *self, visitproc visit, void *arg) {
     State *state = PyModule_GetState(self);
-    Py_VISIT(state->entry_type);
+    Py_VISIT(state->pushing.entry_type);
     Py_VISIT(state->position_type);
     Py_VISIT(state->view_type);
-    Py_VISIT(state->splice_type);
+    Py_VISIT(state->pushing.splice_type);
+    Py_VISIT(state->reader_type);
     Py_VISIT(state->parse_stored);
     Py_VISIT(state->stored_hash);
     return 0;
@@ -546,13 +470,12 @@ static int traverse(PyObject *self, visitproc visit, void *arg) {
 
 static int clear(PyObject *self) {
     State *state = PyModule_GetState(self);
-    Py_CLEAR(state->entry_type);
+    pushing_clear(&state->pushing);
     Py_CLEAR(state->position_type);
     Py_CLEAR(state->view_type);
-    Py_CLEAR(state->splice_type);
+    Py_CLEAR(state->reader_type);
     Py_CLEAR(state->parse_stored);
     Py_CLEAR(state->stored_hash);
-    Py_CLEAR(state->last_readable);
     return 0;
 }
 
@@ -560,7 +483,6 @@ static PyMethodDef functions[] = {
     {"checksum", checksum, METH_VARARGS, "CRC-32C of data from an offset on, without a copy."},
     {"decode_entries", decode_entries, METH_VARARGS, "The entries of a batch; None if one is damaged or rare."},
     {"decode_entry", decode_entry, METH_VARARGS, "An entry; None if it is damaged or rare."},
-    {"decode_pushed", decode_pushed, METH_VARARGS, "Writes, and handlers with entries, of MESSAGEs, and the bytes that these take."},
     {"encode_views", encode_views, METH_VARARGS, "MESSAGE frames, one after another."},
     {"views_of_slots", views_of_slots, METH_VARARGS, "The views whose keys are in a set of slots."},
     {"summarize", summarize, METH_O, "Messages and bytes of views, and whether all are plain, and loose."},

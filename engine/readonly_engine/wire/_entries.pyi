@@ -5,9 +5,9 @@ from typing import Self, TypeVar
 
 from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.position import Position
+from readonly_engine.wire.pushed import Splicing, Splitter
 from readonly_engine.wire.splice import ReadableLedger
 
-_Handler = TypeVar("_Handler")
 _View = TypeVar("_View", bound=EntryView)
 
 class EntryView:
@@ -30,7 +30,7 @@ class EntryView:
 
 class Splice:
     fallback: Callable[[list[Entry]], None]
-    entries: list[bytes]
+    last: bytes | None
     ledger_id: int
     entry_id: int
     running: bool
@@ -50,7 +50,19 @@ class Splice:
         /,
     ) -> None: ...
     def stop(self) -> None: ...
-    def take(self) -> tuple[list[bytes], int, int]: ...
+    def take(self) -> tuple[bytes, int, int, int, int] | None: ...
+
+class PushReader:
+    splicing: Splicing | None
+    responsive: bool
+    def __new__(
+        cls,
+        rest: Callable[[bytes], None],
+        handlers: dict[int, Callable[[list[Entry]], None] | Splice],
+        splitter: Splitter,
+        /,
+    ) -> Self: ...
+    def receive(self, data: bytes, /) -> None: ...
 
 # CRC-32C of the bytes from `start` on, without a copy.
 def checksum(data: bytes | memoryview, start: int, /) -> int: ...
@@ -58,9 +70,6 @@ def checksum(data: bytes | memoryview, start: int, /) -> int: ...
 # None where not all is sound.
 def decode_entries(frame: bytes | memoryview, start: int, ledger_id: int, first: int) -> list[Entry] | None: ...
 def decode_entry(body: bytes | memoryview, ledger_id: int, entry_id: int) -> Entry | None: ...
-def decode_pushed(
-    data: bytes, handlers: dict[int, _Handler]
-) -> tuple[tuple[dict[object, list[bytes]], Splice] | None, list[tuple[_Handler, list[Entry]]], int]: ...
 def encode_views(
     views: Sequence[EntryView],
     consumer_id: int,

@@ -16,14 +16,16 @@ typedef struct {
     PyObject *fallback; /* gets the entries of MESSAGEs that must not take the shortcut */
     PyObject *writer;   /* the client's connection */
     PyObject *ledger;   /* its `last_readable` follows */
-    PyObject *entries;  /* the delivered ones, as stored; a list */
+    PyObject *last;     /* the last delivered entry, as stored; NULL since the last `take` */
     Frames frames;
     long long ledger_id;
     long long entry_id;
     long long messages_left;
     long long size_left;
+    long long entries; /* delivered since the last `take`: entries, their messages, and bytes of both forms */
     long long messages;
-    long long bytes;
+    long long stored_bytes;
+    long long frame_bytes;
     char running;
 } Splice;
 
@@ -37,10 +39,6 @@ static PyObject *splice_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNU
         return NULL;
     }
     splice->fallback = Py_NewRef(fallback);
-    splice->entries = PyList_New(0);
-    if (splice->entries == NULL) {
-        Py_CLEAR(splice);
-    }
     return (PyObject *)splice;
 }
 
@@ -50,8 +48,7 @@ static int splice_traverse(PyObject *self, visitproc visit, void *arg) {
     Py_VISIT(splice->fallback);
     Py_VISIT(splice->writer);
     Py_VISIT(splice->ledger);
-    Py_VISIT(splice->entries);
-    return 0;
+        return 0;
 }
 
 static int splice_clear(PyObject *self) {
@@ -59,7 +56,7 @@ static int splice_clear(PyObject *self) {
     Py_CLEAR(splice->fallback);
     Py_CLEAR(splice->writer);
     Py_CLEAR(splice->ledger);
-    Py_CLEAR(splice->entries);
+    Py_CLEAR(splice->last);
     return 0;
 }
 
@@ -101,14 +98,15 @@ static PyObject *splice_stop(PyObject *self, PyObject *Py_UNUSED(none)) {
 
 static PyObject *splice_take(PyObject *self, PyObject *Py_UNUSED(none)) {
     Splice *splice = (Splice *)self;
-    PyObject *fresh = PyList_New(0);
-    PyObject *taken = fresh == NULL ? NULL : Py_BuildValue("(OLL)", splice->entries, splice->messages, splice->bytes);
-    if (taken == NULL) {
-        Py_XDECREF(fresh);
-        return NULL;
+    if (splice->last == NULL) {
+        Py_RETURN_NONE;
     }
-    Py_SETREF(splice->entries, fresh);
-    splice->messages = splice->bytes = 0;
+    PyObject *taken = Py_BuildValue("(OLLLL)", splice->last, splice->entries, splice->messages, splice->stored_bytes,
+                                    splice->frame_bytes);
+    if (taken != NULL) {
+        Py_CLEAR(splice->last);
+        splice->entries = splice->messages = splice->stored_bytes = splice->frame_bytes = 0;
+    }
     return taken;
 }
 
@@ -139,7 +137,7 @@ static int add_write(PyObject *writes, PyObject *writer, PyObject *frame) {
     return status;
 }
 
-/* Deliver an entry that fits: keep it, and add its frame to the writes. */
+/* Deliver an entry that fits: count it, and add its frame to the writes. */
 static int deliver(Splice *splice, const Pushed *pushed, const Found *found, PyObject *writes, PyObject *last_readable) {
     Framed framed = {pushed->ledger_id, pushed->entry_id, pushed->payload, (size_t)(pushed->end - pushed->payload), found->start};
     Sizes sizes;
@@ -148,13 +146,16 @@ static int deliver(Splice *splice, const Pushed *pushed, const Found *found, PyO
     PyObject *frame = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(SIZE + sizes.total));
     PyObject *entry_id = PyLong_FromUnsignedLongLong(pushed->entry_id);
     int status = -1;
-    if (stored != NULL && frame != NULL && entry_id != NULL && PyList_Append(splice->entries, stored) == 0) {
+    if (stored != NULL && frame != NULL && entry_id != NULL) {
         put_frame((uint8_t *)PyBytes_AS_STRING(frame), &splice->frames, &framed);
+        Py_XSETREF(splice->last, Py_NewRef(stored));
         splice->entry_id++;
         splice->messages_left -= found->messages;
         splice->size_left -= (long long)framed.size;
+        splice->entries++;
         splice->messages += found->messages;
-        splice->bytes += PyBytes_GET_SIZE(frame);
+        splice->stored_bytes += (long long)framed.size;
+        splice->frame_bytes += PyBytes_GET_SIZE(frame);
         status = PyObject_SetAttr(splice->ledger, last_readable, entry_id) < 0 ? -1 : add_write(writes, splice->writer, frame);
     }
     Py_XDECREF(stored);
@@ -166,13 +167,13 @@ static int deliver(Splice *splice, const Pushed *pushed, const Found *found, PyO
 static PyMethodDef splice_methods[] = {
     {"start", splice_start, METH_VARARGS, "Let MESSAGEs after an entry take the shortcut."},
     {"stop", splice_stop, METH_NOARGS, "Let no more take it."},
-    {"take", splice_take, METH_NOARGS, "Return, once, the delivered entries, their messages, and the bytes of their frames."},
+    {"take", splice_take, METH_NOARGS, "Return, once, what was delivered; None for nothing."},
     {0},
 };
 
 static PyMemberDef splice_members[] = {
     {"fallback", T_OBJECT, offsetof(Splice, fallback), READONLY, NULL},
-    {"entries", T_OBJECT, offsetof(Splice, entries), READONLY, NULL},
+    {"last", T_OBJECT, offsetof(Splice, last), READONLY, NULL},
     {"ledger_id", T_LONGLONG, offsetof(Splice, ledger_id), READONLY, NULL},
     {"entry_id", T_LONGLONG, offsetof(Splice, entry_id), READONLY, NULL},
     {"running", T_BOOL, offsetof(Splice, running), READONLY, NULL},

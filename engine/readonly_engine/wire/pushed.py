@@ -7,7 +7,7 @@ While messages are few, each arrives alone, and most of its cost is Python that 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from readonly_engine import native
 from readonly_engine.wire.commands import decode_command
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from readonly_engine.wire.splice import Splice
 
     Handler = Callable[[list[Entry]], None]
-    Spliced = tuple[dict[Any, list[bytes]], Splice]
-    """Frames by the client's connection (`writer` of the splices), and the last splice that has delivered."""
 
 
 def pure_decode_pushed(
@@ -38,8 +36,9 @@ def pure_decode_pushed(
         handlers: a handler, or in C a splice, by consumer id.
 
     Returns:
-        What splices have delivered, to be written before the handlers are called, None for nothing; handlers with their next
-        entries, confirmed by the delivery; and the number of bytes that these MESSAGEs take. The rest takes the usual way.
+        In C: frames by the client's connection (`writer` of the splices), to be written before the handlers are called, and the
+        last splice that has delivered; None for nothing. Then handlers with their next entries, confirmed by the delivery, and
+        the number of bytes that these MESSAGEs take. The rest takes the usual way.
     """
     runs: list[tuple[Handler, list[Entry]]] = []
     at = 0
@@ -78,13 +77,87 @@ def _decode(data: bytes, at: int) -> tuple[int, Entry, int] | None:
     return message.consumer_id, Entry(where.ledger_id, where.entry_id, where.entry_id, 0, frame[size:]), end
 
 
-class _DecodePushed(Protocol):
-    def __call__(
-        self, data: bytes, handlers: dict[int, Any], /
-    ) -> tuple[Spliced | None, list[tuple[Handler, list[Entry]]], int]: ...
+class Splitter(Protocol):
+    """What splits the received bytes that take the usual way.
+
+    Attributes:
+        partial: whether the next bytes belong to a frame that has arrived in part.
+    """
+
+    partial: bool
 
 
-_native = native.load("readonly_engine.wire._entries")
+class Splicing(Protocol):
+    """Surrounds the deliveries of splices (broker/tail/splicing.py). The reader in C tests two attributes before it calls it.
 
-decode_pushed: Final[_DecodePushed] = pure_decode_pushed if _native is None else _native.decode_pushed
-"""As `pure_decode_pushed`."""
+    Attributes:
+        guard: its `check_due` is called before entries are decoded, if `due` has passed (`lease_time`).
+        latency: if it is `due`, `deliver` is called, also without frames.
+    """
+
+    guard: Any
+    latency: Any
+
+    def deliver(self, writes: dict[Any, list[bytes]], last: Splice) -> None:
+        """Write frames to the clients, before any other entry is handled.
+
+        Args:
+            writes: frames by the client's connection, without those that its socket has taken.
+            last: the last splice that has made one.
+        """
+
+
+class PushReader(Protocol):
+    """Delivers the MESSAGEs at the beginning of the bytes that an owner sends, and passes the rest on.
+
+    Attributes:
+        splicing: surrounds the deliveries of splices; None before the first one.
+        responsive: set by each `receive`.
+    """
+
+    splicing: Splicing | None
+    responsive: bool
+
+    def receive(self, data: bytes, /) -> None:
+        """Handle received bytes. In C, frames of splices are written to the sockets of clients without any pending bytes."""
+
+
+class PurePushReader:
+    """PushReader in Python.
+
+    Args:
+        rest: gets the bytes after the MESSAGEs.
+        handlers: see `pure_decode_pushed`.
+        splitter: splits the bytes that `rest` gets.
+    """
+
+    __slots__ = ("_handlers", "_rest", "_splitter", "responsive", "splicing")
+
+    def __init__(
+        self, rest: Callable[[bytes], None], handlers: dict[int, Handler | Splice], splitter: Splitter, /
+    ) -> None:
+        self._rest = rest
+        self._handlers = cast("dict[int, Handler]", handlers)
+        self._splitter = splitter
+        self.splicing: Splicing | None = None
+        self.responsive = True
+
+    def receive(self, data: bytes, /) -> None:
+        """See PushReader."""
+        self.responsive = True
+        if self._handlers and not self._splitter.partial:
+            _, runs, end = pure_decode_pushed(data, self._handlers)
+            for on_entries, entries in runs:
+                on_entries(entries)
+            if end == len(data):
+                return
+            data = data[end:]
+        self._rest(data)
+
+
+_native: Any = native.load("readonly_engine.wire._entries")
+
+make_push_reader: Final[Callable[[Callable[[bytes], None], dict[int, Handler | Splice], Splitter], PushReader]] = (
+    PurePushReader if _native is None else _native.PushReader
+)
+"""Makes a PushReader; see PurePushReader for its arguments."""

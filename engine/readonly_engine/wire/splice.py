@@ -1,9 +1,10 @@
 """Splice: the shortcut of one topic from its owner's MESSAGEs to one client's consumer, in C only.
 
 While messages are few, each costs a chain of Python calls through objects that no cache of the processor holds any more. A
-splice has all that one delivery needs. `decode_pushed` checks each entry, and makes the client's MESSAGE of it: the entry is
-the next one, plain, and within the permits. Anything else stops the splice, and goes the usual way. Python gets the delivered
-entries later, many at once (broker/tail/tail_splice.py). Without the C module there are no splices.
+splice has all that one delivery needs. A PushReader (wire/pushed.py) checks each entry, makes the client's MESSAGE of it, and
+writes that to the client's socket: the entry is the next one, plain, and within the permits. Anything else stops the splice,
+and goes the usual way. Python learns of many deliveries at once, later (broker/tail/tail_splice.py). No delivered entry is
+cached but the last: only this consumer has read them. Without the C module there are no splices.
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ class Splice(Protocol):
     """See the module.
 
     Attributes:
-        fallback: gets the entries of MESSAGEs that must not take the shortcut, as other handlers of `decode_pushed`.
-        entries: the entries since the last `take`, as the owner sent them.
+        fallback: gets the entries of MESSAGEs that must not take the shortcut, as other handlers.
+        last: the last delivered entry, as the owner sent it; None since the last `take`.
         ledger_id: ledger of the last entry.
         entry_id: the last entry.
         running: whether MESSAGEs take the shortcut.
     """
 
     fallback: Callable[[list[Entry]], None]
-    entries: list[bytes]
+    last: bytes | None
     ledger_id: int
     entry_id: int
     running: bool
@@ -62,7 +63,7 @@ class Splice(Protocol):
         """Let MESSAGEs take the shortcut.
 
         Args:
-            writer: the client's connection, a key of the writes of `decode_pushed`.
+            writer: the client's connection (DirectWriter), a key of the writes.
             ledger: its `last_readable` follows the entries.
             ledger_id: ledger of the last delivered entry.
             entry_id: the last delivered entry.
@@ -77,8 +78,11 @@ class Splice(Protocol):
     def stop(self) -> None:
         """Let no more MESSAGEs take the shortcut."""
 
-    def take(self) -> tuple[list[bytes], int, int]:
-        """Return, once, the delivered entries as the owner sent them, their messages, and the bytes of their frames."""
+    def take(self) -> tuple[bytes, int, int, int, int] | None:
+        """Return, once, the last delivered entry, the number of entries, their messages and bytes, and the bytes of frames.
+
+        None if nothing was delivered since the last call.
+        """
 
 
 _native: Any = native.load("readonly_engine.wire._entries")

@@ -46,6 +46,7 @@ class ClientTransport(asyncio.Protocol):
         descriptor: file descriptor for direct writes; -1 while they are not possible: with TLS, with data in the transport's
             buffer, and after the end.
         direct_subscribers: subscribers that get direct writes.
+        unsent: frames that the next flush writes.
     """
 
     __slots__ = (
@@ -55,13 +56,13 @@ class ClientTransport(asyncio.Protocol):
         "_reading_paused_by",
         "_socket",
         "_transport",
-        "_unsent",
         "_unsent_bytes",
         "_writes",
         "address",
         "descriptor",
         "direct_subscribers",
         "peer",
+        "unsent",
         "writable",
     )
 
@@ -76,7 +77,7 @@ class ClientTransport(asyncio.Protocol):
         self._closed = False
         self._close_timer: asyncio.TimerHandle | None = None
         self._buffer_reduced = False
-        self._unsent: list[bytes] = []
+        self.unsent: list[bytes] = []
         self._unsent_bytes = 0
         self._socket = NO_DESCRIPTOR
         self._reading_paused_by: dict[object, None] = {}  # an empty dict takes a third of an empty set's memory
@@ -125,16 +126,16 @@ class ClientTransport(asyncio.Protocol):
         """Send a frame. The frames of one iteration of the event loop are coalesced."""
         if self._closed:
             return
-        if not self._unsent:
+        if not self.unsent:
             self._writes.write_coalescer.add(self)
-        self._unsent.append(frame)
+        self.unsent.append(frame)
         self._unsent_bytes += len(frame)
         if self._unsent_bytes > MAX_COALESCED_BYTES:
             self.flush()  # so that a slow client is detected before more frames are added
 
     def flush(self) -> None:
         """Write the pending frames (BufferedWriter)."""
-        frames, self._unsent = self._unsent, []
+        frames, self.unsent = self.unsent, []
         self._unsent_bytes = 0
         if not frames:
             return
@@ -153,7 +154,7 @@ class ClientTransport(asyncio.Protocol):
 
     def write_now(self, data: bytes) -> None:
         """Write frames at once, after the pending ones."""
-        if self._unsent:
+        if self.unsent:
             self.flush()
         if self._transport is not None and not self._closed:
             self._write(data, self._transport)
@@ -227,7 +228,7 @@ class ClientTransport(asyncio.Protocol):
         """Close the connection after its buffers are sent, or after CLOSE_TIMEOUT_S."""
         if self._transport is None or self._closed:
             return
-        if self._unsent:
+        if self.unsent:
             self.flush()
         self._stop_direct_writes(permanently=True)
         self._closed = True
@@ -239,7 +240,7 @@ class ClientTransport(asyncio.Protocol):
         """Close the connection at once, and drop all buffered bytes, those of the kernel included."""
         if self._transport is None:
             return
-        self._unsent, self._unsent_bytes = [], 0
+        self.unsent, self._unsent_bytes = [], 0
         self._stop_direct_writes(permanently=True)
         self._closed = True
         if (found := self._transport.get_extra_info("socket")) is not None:
@@ -252,7 +253,7 @@ class ClientTransport(asyncio.Protocol):
         Args:
             error_frame: a frame with the reason, empty for none. It is sent only if nothing is buffered before it.
         """
-        self._unsent, self._unsent_bytes = [], 0
+        self.unsent, self._unsent_bytes = [], 0
         if self._transport is None or self._closed:
             return
         found = self._transport.get_extra_info("socket")

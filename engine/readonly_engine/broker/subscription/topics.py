@@ -140,7 +140,7 @@ class TopicRegistry:
             self.latency,
             replay,
         )
-        self._splicing = Splicing(self._lease_guard, self.latency, cache)
+        self._splicing = Splicing(self._lease_guard, self.latency)
         self._pushed_before = PushTotals()
 
     @property

@@ -115,36 +115,31 @@ class TailSplice:
             return
         if self._splice is None:
             self._splice = make_splice(self._tail.on_entries)
-        held = min(int(size), self._splicing.size_limit)
         consumer_id, partition, epoch, exposed = member.key
-        self._splice.start(member.writer, ledger, *last, consumer_id, partition, epoch, exposed, messages, held)
+        self._splice.start(member.writer, ledger, *last, consumer_id, partition, epoch, exposed, messages, int(size))
         self._group = group = member.group
         group.splice = self
-        connection.splicing = self._splicing
-        connection.call_with_entries(pushing_id, self._splice)
-        self._splicing.count += 1
+        connection.splice(pushing_id, self._splice, self._splicing)
         self.running, self._used = True, False
 
     @property
     def lags(self) -> bool:
         """Whether entries have bypassed the usual way since the last `flush`."""
-        return self._splice is not None and bool(self._splice.entries)
+        return self._splice is not None and self._splice.last is not None
 
     def flush(self) -> None:
-        """Pass on the entries that have bypassed the usual way."""
+        """Pass on the last entry that has bypassed the usual way, and the counts of all."""
         assert self._splice is not None
         assert self._group is not None
-        stored, messages, frame_bytes = self._splice.take()
-        if not stored:
+        taken = self._splice.take()
+        if taken is None:
             return
-        ledger_id, last = self._splice.ledger_id, self._splice.entry_id
-        first = last + 1 - len(stored)
-        batch = self._log.on_spliced(
-            [TopicEntry(Entry(ledger_id, first + at, first + at, 0, one)) for at, one in enumerate(stored)]
-        )
+        stored, entries, messages, size, frame_bytes = taken
+        entry_id = self._splice.entry_id
+        batch = self._log.on_spliced(TopicEntry(Entry(self._splice.ledger_id, entry_id, entry_id, 0, stored)))
         self._fanout.on_spliced(batch)
-        self._group.count_spliced(len(stored), messages, frame_bytes, batch.following)
-        self._tail.on_spliced(batch.last, messages, sum(map(len, stored)))
+        self._group.count_spliced(entries, messages, frame_bytes, batch.following)
+        self._tail.on_spliced(batch.last, messages, size)
         self._used = True
 
     def end(self) -> None:
@@ -159,5 +154,4 @@ class TailSplice:
         self._log.splice_ended()
         self._group.splice = None
         self._group = None
-        self._splicing.count -= 1
         self._skip = self.skip = 0 if self._used else min(2 * self._skip + 1, MAX_SKIPPED)

@@ -1,26 +1,76 @@
-"""MESSAGEs of an owner, decoded in C and in Python: the same entries, or nothing for the usual way."""
+"""MESSAGEs of an owner, read in C and in Python: the same entries, or nothing for the usual way; and what splices write."""
 
+import math
+import socket
 from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine import native
+from readonly_engine.clock import lease_time
 from readonly_engine.wire.commands import encode_command, encode_message_frame
 from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.entry_view import EntryView, encode_views
 from readonly_engine.wire.message_pb2 import MessageMetadata
 from readonly_engine.wire.pulsar_pb2 import BaseCommand
-from readonly_engine.wire.pushed import pure_decode_pushed
+from readonly_engine.wire.pushed import PurePushReader
 
 IN_C = native.load("readonly_engine.wire._entries")
 built = pytest.mark.skipif(IN_C is None, reason="a C compiler is optional; CI has one")
 WAYS = [
-    pytest.param(pure_decode_pushed, id="Python"),
-    pytest.param(None if IN_C is None else IN_C.decode_pushed, id="C", marks=built),
+    pytest.param(PurePushReader, id="Python"),
+    pytest.param(None if IN_C is None else IN_C.PushReader, id="C", marks=built),
 ]
 MESSAGE = encode_message_frame(7, 300, 5, -1, b"entry")
-HANDLERS = {7: "seven", 300: "three hundred"}
+NAMES = {7: "seven", 300: "three hundred"}
+
+
+class Received:
+    """What a reader makes of bytes. A splice's client has no socket.
+
+    Attributes:
+        runs: names of handlers with their entries.
+        spliced: frames and splice of a delivery; None without one.
+        rest: the bytes that take the usual way.
+    """
+
+    def __init__(self, way, data, splice=None, *, partial=False):
+        self.runs = []
+        self.spliced = None
+        self.rest = b""
+        splitter = SimpleNamespace(partial=partial)
+        handlers = {number: splice if splice and number == 7 else self.named(name) for number, name in NAMES.items()}
+        reader = way(self.on_rest, handlers, splitter)
+        reader.splicing = SimpleNamespace(
+            guard=SimpleNamespace(due=math.inf), latency=SimpleNamespace(due=False), deliver=self.deliver
+        )
+        reader.receive(data)
+        self.end = len(data) - len(self.rest)
+
+    def named(self, name):
+        return lambda entries: self.runs.append((name, entries))
+
+    def deliver(self, writes, splice):
+        assert not self.runs
+        self.spliced = (list(writes.values()), splice)
+
+    def on_rest(self, data):
+        assert data
+        self.rest = data
+
+
+def new_splice():
+    """Return a splice, and what falls back from it."""
+    back = []
+    return IN_C.Splice(back.extend), back
+
+
+class Client:
+    """A client's connection."""
+
+    def __init__(self, descriptor=-1, unsent=()):
+        self.descriptor, self.unsent = descriptor, list(unsent)
 
 
 def message(**fields):
@@ -38,32 +88,31 @@ def message(**fields):
     return command
 
 
-@pytest.mark.parametrize("decode", WAYS)
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("partition", [-1, 0, 12])
-def test_a_plain_message_is_an_entry(decode, partition):
-    data = encode_message_frame(7, 300, 5, partition, b"entry")
-    assert decode(data, HANDLERS) == (None, [("seven", [Entry(300, 5, 5, 0, b"entry")])], len(data))
+def test_a_plain_message_is_an_entry(way, partition):
+    received = Received(way, encode_message_frame(7, 300, 5, partition, b"entry"))
+    assert (received.runs, received.rest) == ([("seven", [Entry(300, 5, 5, 0, b"entry")])], b"")
 
 
-@pytest.mark.parametrize("decode", WAYS)
-def test_messages_of_one_consumer_are_one_run(decode):
+@pytest.mark.parametrize("way", WAYS)
+def test_messages_of_one_consumer_are_one_run(way):
     frames = [
         encode_message_frame(consumer, 1, entry, -1, b"x" * entry) for entry, consumer in enumerate([7, 7, 300, 7])
     ]
-    _, runs, end = decode(b"".join(frames) + frames[0][:9], HANDLERS)
-    assert [(handler, [entry.entry_id for entry in entries]) for handler, entries in runs] == [
+    received = Received(way, b"".join(frames) + frames[0][:9])
+    assert [(handler, [entry.entry_id for entry in entries]) for handler, entries in received.runs] == [
         ("seven", [0, 1]),
         ("three hundred", [2]),
         ("seven", [3]),
     ]
-    assert end == sum(map(len, frames))
+    assert received.rest == frames[0][:9]
 
 
-@pytest.mark.parametrize("decode", WAYS)
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
     "data",
     [
-        b"",
         b"\0\0\0",
         b"\0" * 8,
         b"\xff" * 16,
@@ -79,19 +128,22 @@ def test_messages_of_one_consumer_are_one_run(decode):
         encode_command(message(ledger_id=-(1 << 63)), b"x"),
     ],
 )
-def test_anything_else_goes_the_usual_way(decode, data):
-    assert decode(data, HANDLERS) == (None, [], 0)
-    _, runs, end = decode(MESSAGE + data, HANDLERS)
-    assert (len(runs), end) == (1, len(MESSAGE))
+def test_anything_else_goes_the_usual_way(way, data):
+    received = Received(way, data)
+    assert (received.runs, received.rest) == ([], data)
+    received = Received(way, MESSAGE + data)
+    assert (len(received.runs), received.rest) == (1, data)
+    received = Received(way, MESSAGE + data, partial=True)
+    assert (received.runs, received.rest) == ([], MESSAGE + data)
 
 
 @built
-@given(st.integers(0, len(MESSAGE) - 1), st.binary(max_size=60))
+@given(st.integers(0, len(MESSAGE) - 1), st.binary(min_size=1, max_size=60))
 def test_damaged_frames_are_the_same_in_both_or_left_to_python(position, noise):
     framed = (4 + len(noise)).to_bytes(4, "big") + len(noise).to_bytes(4, "big") + noise
     for data in (MESSAGE[:position] + noise[:1] + MESSAGE[position + 1 :], framed, noise):
-        in_c = IN_C.decode_pushed(data, HANDLERS)
-        assert in_c in ((None, [], 0), pure_decode_pushed(data, HANDLERS))
+        in_c, in_python = Received(IN_C.PushReader, data), Received(PurePushReader, data)
+        assert (in_c.runs, in_c.rest) in (([], data), (in_python.runs, in_python.rest))
 
 
 PLAIN = MessageMetadata(producer_name="p", sequence_id=1, publish_time=1).SerializeToString()
@@ -102,25 +154,25 @@ PUSHED = encode_message_frame(7, 300, 5, -1, STORED)
 @built
 @given(st.integers(0, len(PUSHED) - 1), st.binary(max_size=1))
 def test_a_splice_delivers_what_is_next_and_plain_and_nothing_else(position, noise):
-    fallback, ledger = object(), SimpleNamespace(last_readable=4)
-    splice = IN_C.Splice(fallback)
-    splice.start("writer", ledger, 300, 4, 9, -1, -1, False, 1, len(STORED))
+    ledger = SimpleNamespace(last_readable=4)
+    splice, back = new_splice()
+    splice.start(Client(), ledger, 300, 4, 9, -1, -1, False, 1, len(STORED))
     data = PUSHED[:position] + noise + PUSHED[position + 1 :]
-    spliced, runs, end = IN_C.decode_pushed(data, {7: splice})
-    _, usual, usual_end = pure_decode_pushed(data, {7: fallback})
-    if end != usual_end:
-        assert (spliced, runs, end) == (None, [], 0)  # left to Python
+    received, usual = Received(IN_C.PushReader, data, splice), Received(PurePushReader, data)
+    if received.rest != usual.rest:
+        assert (received.spliced, received.runs, back, received.rest) == (None, [], [], data)  # left to Python
         return
-    if spliced is None:
-        assert (runs, splice.take()) == (usual, ([], 0, 0))
+    if received.spliced is None:
+        assert (back, splice.take()) == ([one for _, run in usual.runs for one in run], None)
         assert ledger.last_readable == 4
         return
-    ((_, (entry,)),) = usual
+    ((_, (entry,)),) = usual.runs
     view = EntryView(entry)
     assert (entry.ledger_id, entry.entry_id, view.marker, view.txn, view.messages) == (300, 5, False, None, 1)
     frame = encode_views([view], 9, -1, -1)
-    assert spliced == ({"writer": [frame]}, splice)
-    assert (runs, splice.take()) == ([], ([entry.payload], 1, len(frame)))
+    assert received.spliced == ([[frame]], splice)
+    assert (received.runs, back) == ([], [])
+    assert (splice.take(), splice.take()) == ((entry.payload, 1, 1, len(STORED), len(frame)), None)
     assert (ledger.last_readable, splice.entry_id) == (5, 5)
 
 
@@ -130,20 +182,120 @@ def test_a_splice_delivers_what_is_next_and_plain_and_nothing_else(position, noi
     [(4, 1, len(STORED), 1), (4, 0, 1 << 20, 0), (4, 9, len(STORED) - 1, 0), (3, 9, 1 << 20, 0), (5, 9, 1 << 20, 0)],
 )
 def test_a_splice_ends_at_its_limits_and_lets_nothing_overtake(last, messages, size, delivered):
-    splice = IN_C.Splice("fallback")
-    splice.start("writer", SimpleNamespace(last_readable=last), 300, last, 9, -1, -1, False, messages, size)
+    splice, back = new_splice()
+    splice.start(Client(), SimpleNamespace(last_readable=last), 300, last, 9, -1, -1, False, messages, size)
     later = encode_message_frame(7, 300, last + 1 + delivered, -1, STORED)
-    spliced, runs, _ = IN_C.decode_pushed(PUSHED + later, {7: splice})
-    assert (spliced is not None) == bool(delivered)
-    assert sum(len(entries) for _, entries in runs) == 2 - delivered
-    assert splice.running == (not runs)
+    received = Received(IN_C.PushReader, PUSHED + later, splice)
+    assert (received.spliced is not None) == bool(delivered)
+    assert len(back) == 2 - delivered
+    assert splice.running == (not back)
     splice.stop()
-    assert IN_C.decode_pushed(later, {7: splice})[0] is None
+    assert Received(IN_C.PushReader, later, splice).spliced is None
+
+
+def spliced_frames(client, count):
+    """Let a splice deliver entries to a client; return their frames, and those that were left to Python."""
+    splice, back = new_splice()
+    splice.start(client, SimpleNamespace(last_readable=4), 300, 4, 9, -1, -1, False, count, 1 << 30)
+    pushed = [encode_message_frame(7, 300, 5 + at, -1, STORED) for at in range(count)]
+    received = Received(IN_C.PushReader, b"".join(pushed), splice)
+    assert not back
+    frames = [encode_views([EntryView(Entry(300, 5 + at, 5 + at, 0, STORED))], 9, -1, -1) for at in range(count)]
+    return frames, [] if received.spliced is None else received.spliced[0]
+
+
+@built
+@pytest.mark.parametrize("count", [1, 2, 64, 65])
+def test_a_socket_takes_the_frames_of_a_splice_at_once(count):
+    near, far = socket.socketpair()
+    with near, far:
+        frames, left = spliced_frames(Client(near.fileno()), count)
+        if count > 64:  # more than one system call takes
+            assert left == [frames]
+        else:
+            assert left == []
+            assert far.recv(1 << 20) == b"".join(frames)
+
+
+@built
+@pytest.mark.parametrize("client", [Client(), Client(1 << 20), object(), None])
+def test_a_client_without_an_open_socket_gets_its_frames_from_python(client):
+    frames, left = spliced_frames(client, 2)
+    assert left == [frames]
+
+
+@built
+def test_no_frame_of_a_splice_overtakes_pending_ones():
+    near, far = socket.socketpair()
+    with near, far:
+        frames, left = spliced_frames(Client(near.fileno(), [b"pending"]), 1)
+        assert left == [frames]
+        far.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            far.recv(1)
+
+
+@built
+def test_what_a_full_socket_does_not_take_is_left_to_python():
+    taken = []
+    for count in range(1, 65, 7):
+        with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as near:
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            near.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+            near.connect(server.getsockname())
+            far, _ = server.accept()
+            near.setblocking(False)
+            sent, left = b"", []
+            while not left:
+                frames, left = spliced_frames(Client(near.fileno()), count)
+                whole, rest = b"".join(frames), b"".join(left[0]) if left else b""
+                assert whole.endswith(rest)
+                sent += whole.removesuffix(rest)
+            taken.append(len(whole) - len(rest))
+            near.close()
+            with far:
+                assert b"".join(iter(lambda far=far: far.recv(1 << 20), b"")) == sent
+    assert any(taken), "no socket has taken a part"
+
+
+@built
+def test_a_lease_that_may_have_ended_is_checked_before_the_delivery():
+    checked = []
+    reader = IN_C.PushReader(None, {7: lambda entries: checked.append("entries")}, SimpleNamespace(partial=False))
+    guard = SimpleNamespace(due=lease_time() - 1, check_due=lambda: checked.append("lease"))
+    reader.splicing = SimpleNamespace(guard=guard, latency=SimpleNamespace(due=True), deliver=None)
+    reader.responsive = False
+    reader.receive(MESSAGE)
+    assert (checked, reader.responsive) == (["lease", "entries"], True)
+    guard.due = lease_time() + 60
+    reader.receive(MESSAGE)
+    assert checked == ["lease", "entries", "entries"]
+
+
+@built
+def test_errors_of_what_c_calls_are_not_lost():
+    def fail(*_):
+        raise OSError("as told")
+
+    partial = SimpleNamespace(partial=False)
+    for reader in (
+        IN_C.PushReader(None, {7: fail}, partial),
+        IN_C.PushReader(fail, {}, partial),
+        IN_C.PushReader(fail, {8: None}, partial),
+    ):
+        with pytest.raises(OSError, match="as told"):
+            reader.receive(MESSAGE)
+    with pytest.raises(AttributeError):
+        IN_C.PushReader(None, {7: fail}, None).receive(MESSAGE)
+    reader = IN_C.PushReader(None, {7: None}, partial)
+    reader.splicing = object()
+    with pytest.raises(AttributeError):
+        reader.receive(MESSAGE)
 
 
 @built
 def test_c_wants_bytes_and_a_dict():
     with pytest.raises(TypeError):
-        IN_C.decode_pushed(bytearray(MESSAGE), HANDLERS)
+        IN_C.PushReader(None, {}, None).receive(bytearray(MESSAGE))
     with pytest.raises(TypeError):
-        IN_C.decode_pushed(MESSAGE, [])
+        IN_C.PushReader(None, [], None)
