@@ -159,7 +159,7 @@ class BrokerCollector:
         found = HistogramMetricFamily(
             "pulsar_readonly_end_to_end_latency_seconds",
             "Time from the publication of an entry until the broker hands it to the client's socket, of a sample of entries: "
-            "at most 100 per second. Redelivered and delayed ones are not measured",
+            "at most two per second. Redelivered and delayed ones are not measured",
             labels=["read"],
         )
         for read, histogram in (("tail", sampler.tail), ("backlog", sampler.backlog)):
