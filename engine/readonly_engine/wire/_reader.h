@@ -347,7 +347,7 @@ static int call_handlers(PyObject *runs) {
 
 /* Deliver the MESSAGEs at the beginning of the bytes; return the number of their bytes, -1 for an error. */
 static Py_ssize_t read_pushed(const Pushing *pushing, Reader *reader, PyObject *data) {
-    PyObject *splicing = Py_NewRef(reader->splicing);
+    PyObject *splicing = Py_NewRef(reader->splicing == NULL ? Py_None : reader->splicing);
     Decoded decoded = {0};
     int status = splicing == Py_None ? 0 : check_leases(pushing, splicing);
     status = status < 0 ? -1 : decode(pushing, data, reader->handlers, &decoded);
