@@ -45,7 +45,7 @@ _MESSAGE: Final = BaseCommand.MESSAGE
 RETRY_S: Final = (1.0, 60.0)
 """First and longest wait after the owner went away or did not answer."""
 
-ACK_S: Final = 30.0
+ACK_S: Final = 60.0
 """Longest time that a pushed entry is unacked. The cursor is not stored; acks only keep a backlog out of statistics."""
 
 REFUSED_RETRY_S: Final = 300.0
