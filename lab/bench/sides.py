@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 SETTLE_S: Final = 1.5
 """Time after the first message of readers, so that the effects of their connects are over."""
 
+SETTLE_MESSAGES: Final = 2
+"""Messages of each topic after that: the owner's caches and the read-only broker's pushes begin with a topic's first one."""
+
 WARM_UP: Final = 3
 """Rounds of the first work before the measurement: the JIT compilers of a stock broker need a minute."""
 
@@ -221,7 +224,7 @@ def measure_side(
         consumers.update(subscription=name, type="Shared", durable=True, ack=True)
     with LoadClient("consume", side, broker=broker, topic=topic, **consumers) as readers:
         readers.until_messages(1, FIRST_S)
-        time.sleep(SETTLE_S)
+        time.sleep(SETTLE_S + SETTLE_MESSAGES * work.topics / work.rate)
         measured = _measure(cluster, side, engine, publisher, readers, seconds)
     if work.shared:
         cluster.admin.delete_subscription(topic, name, force=True)
