@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 SAMPLE_INTERVAL_S: Final = 0.5
 """Shortest interval between two samples. A sample decodes the metadata of an entry, and sets a timer: some 150 µs where the
-broker serves few messages, twice as much as each of these. With megabytes of properties it takes as long as their first parsing."""
+broker serves few messages, twice as much as each of these. With megabytes of properties it takes as long as their first
+parsing."""
 
 LATENCY_BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0, 600.0, float("inf"))
 """Upper bounds of the buckets, in seconds. Publish times are whole milliseconds."""
