@@ -351,8 +351,13 @@ static Py_ssize_t read_pushed(const Pushing *pushing, Reader *reader, PyObject *
     Decoded decoded = {0};
     int status = splicing == Py_None ? 0 : check_leases(pushing, splicing);
     status = status < 0 ? -1 : decode(pushing, data, reader->handlers, &decoded);
-    if (status == 0 && decoded.spliced != NULL) {
-        status = write_spliced(pushing, splicing, &decoded);
+    if (decoded.spliced != NULL) { /* also after an error: these entries are counted, so nobody would send them again */
+        PyObject *type, *value, *traceback;
+        PyErr_Fetch(&type, &value, &traceback);
+        status = write_spliced(pushing, splicing, &decoded) < 0 ? -1 : status;
+        if (type != NULL) {
+            PyErr_Restore(type, value, traceback);
+        }
     }
     status = status < 0 ? -1 : call_handlers(decoded.runs);
     decoded_clear(&decoded);

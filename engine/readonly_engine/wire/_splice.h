@@ -48,7 +48,7 @@ static int splice_traverse(PyObject *self, visitproc visit, void *arg) {
     Py_VISIT(splice->fallback);
     Py_VISIT(splice->writer);
     Py_VISIT(splice->ledger);
-        return 0;
+    return 0;
 }
 
 static int splice_clear(PyObject *self) {
@@ -113,7 +113,7 @@ static PyObject *splice_take(PyObject *self, PyObject *Py_UNUSED(none)) {
 /* Return whether the entry may take the shortcut: the next one, plain, and within the limits. */
 static bool fits(const Splice *splice, const Pushed *pushed, Found *found) {
     if (!splice->running || (long long)pushed->ledger_id != splice->ledger_id ||
-        (long long)pushed->entry_id != splice->entry_id + 1) {
+        (long long)pushed->entry_id - 1 != splice->entry_id) {
         return false;
     }
     size_t size = (size_t)(pushed->end - pushed->payload);
@@ -137,7 +137,8 @@ static int add_write(PyObject *writes, PyObject *writer, PyObject *frame) {
     return status;
 }
 
-/* Deliver an entry that fits: count it, and add its frame to the writes. */
+/* Deliver an entry that fits: count it, and add its frame to the writes. These may need a new object, and so collect garbage, whose
+   finalizers may stop the splice. */
 static int deliver(Splice *splice, const Pushed *pushed, const Found *found, PyObject *writes, PyObject *last_readable) {
     Framed framed = {pushed->ledger_id, pushed->entry_id, pushed->payload, (size_t)(pushed->end - pushed->payload), found->start};
     Sizes sizes;
@@ -145,6 +146,7 @@ static int deliver(Splice *splice, const Pushed *pushed, const Found *found, PyO
     PyObject *stored = PyBytes_FromStringAndSize((const char *)framed.stored, (Py_ssize_t)framed.size);
     PyObject *frame = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(SIZE + sizes.total));
     PyObject *entry_id = PyLong_FromUnsignedLongLong(pushed->entry_id);
+    PyObject *writer = Py_NewRef(splice->writer);
     int status = -1;
     if (stored != NULL && frame != NULL && entry_id != NULL) {
         put_frame((uint8_t *)PyBytes_AS_STRING(frame), &splice->frames, &framed);
@@ -156,11 +158,12 @@ static int deliver(Splice *splice, const Pushed *pushed, const Found *found, PyO
         splice->messages += found->messages;
         splice->stored_bytes += (long long)framed.size;
         splice->frame_bytes += PyBytes_GET_SIZE(frame);
-        status = PyObject_SetAttr(splice->ledger, last_readable, entry_id) < 0 ? -1 : add_write(writes, splice->writer, frame);
+        status = PyObject_SetAttr(splice->ledger, last_readable, entry_id) < 0 ? -1 : add_write(writes, writer, frame);
     }
     Py_XDECREF(stored);
     Py_XDECREF(frame);
     Py_XDECREF(entry_id);
+    Py_DECREF(writer);
     return status;
 }
 

@@ -1,7 +1,9 @@
 """MESSAGEs of an owner, read in C and in Python: the same entries, or nothing for the usual way; and what splices write."""
 
+import gc
 import math
 import socket
+import weakref
 from types import SimpleNamespace
 
 import pytest
@@ -291,6 +293,55 @@ def test_errors_of_what_c_calls_are_not_lost():
     reader.splicing = object()
     with pytest.raises(AttributeError):
         reader.receive(MESSAGE)
+
+
+@built
+def test_an_error_behind_a_delivered_entry_loses_no_frame():
+    class Ledger:
+        def __setattr__(self, name, value):
+            if value > 5:
+                raise OSError("as told")
+
+    splice, _ = new_splice()
+    near, far = socket.socketpair()
+    with near, far:
+        splice.start(Client(near.fileno()), Ledger(), 300, 4, 9, -1, -1, False, 9, 1 << 20)
+        with pytest.raises(OSError, match="as told"):
+            Received(IN_C.PushReader, PUSHED + encode_message_frame(7, 300, 6, -1, STORED), splice)
+        far.setblocking(False)
+        assert far.recv(1 << 20) == encode_views([EntryView(Entry(300, 5, 5, 0, STORED))], 9, -1, -1)
+
+
+@built
+@pytest.mark.parametrize("objects", range(5))
+def test_a_collection_of_garbage_may_stop_the_splice(objects):
+    """The splice then has the last reference to the client, and the collection begins with each new object in turn."""
+    splice, back = new_splice()
+    client = Client()
+    alive = weakref.ref(client)
+    splice.start(client, SimpleNamespace(last_readable=4), 300, 4, 9, -1, -1, False, 9, 1 << 20)
+    del client
+    delivered, stop = [], lambda *_: splice.stop()
+    reader = IN_C.PushReader(None, {7: splice}, SimpleNamespace(partial=False))
+    reader.splicing = SimpleNamespace(
+        guard=SimpleNamespace(due=math.inf),
+        latency=SimpleNamespace(due=False),
+        deliver=lambda writes, _: delivered.append([writer is alive() for writer in writes]),
+    )
+    threshold = gc.get_threshold()
+    gc.disable()
+    held = [[] for _ in range(200)], [{} for _ in range(200)]  # so that new ones are not those of an earlier time
+    gc.callbacks.append(stop)
+    try:
+        gc.set_threshold(gc.get_count()[0] + objects)
+        gc.enable()
+        reader.receive(PUSHED)
+    finally:
+        gc.set_threshold(*threshold)
+        gc.enable()
+        gc.callbacks.remove(stop)
+        del held
+    assert (delivered, len(back)) in (([[True]], 0), ([], 1))
 
 
 @built
