@@ -156,7 +156,9 @@ class OwnerConnection(asyncio.BaseProtocol):
         """End the connection."""
         self.closed = True
         self._requests.transport = None
-        if self._transport is not None and not self._transport.is_closing():
+        if self._transport is None:
+            self._drop_reader()
+        elif not self._transport.is_closing():
             self._transport.close()
             # A peer that does not read would keep the connection open, and its callers waiting.
             self._loop.call_later(CLOSE_TIMEOUT_S, self._transport.abort)
@@ -428,8 +430,14 @@ class OwnerConnection(asyncio.BaseProtocol):
         if self.events is not None:
             self.events.on_connection_lost(self)
         self._push_handlers.clear()
+        self._drop_reader()
         self._requests.resolve_all()
         self._handlers.connection_lost()
+
+    def _drop_reader(self) -> None:
+        """End the cycle of references with the reader, whose garbage would stay for hours (collector.py)."""
+        self._push_reader = make_push_reader(_ignore, self._push_handlers, self._session.splitter)
+        self.data_received = self._push_reader.receive
 
     def _finish_handshake(self, command: BaseCommand) -> None:
         if command.type == BaseCommand.CONNECTED:
@@ -449,3 +457,7 @@ class OwnerConnection(asyncio.BaseProtocol):
                 self._publisher.on_owner_ping(self)
         elif not self._handlers.deliver(command, payload):
             log.debug("command without a handler: url=%s command=%s", self.url, command_name(command))
+
+
+def _ignore(_: bytes) -> None:
+    """Drop bytes that arrive after the end."""

@@ -1,13 +1,20 @@
 """MESSAGEs to a consumer that takes entries: together, as far as they arrive together and have a position only."""
 
-from contextlib import asynccontextmanager
+import asyncio
+import gc
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 from readonly_engine.owner.connection import OwnerConnection
+from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.owner.identity import ANONYMOUS
 from readonly_engine.wire.commands import encode_command, encode_message_frame
 from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandCloseConsumer, CommandConnected
+
+from tests.support.waiting import until
+
+CONNECTED = BaseCommand(type=BaseCommand.CONNECTED, connected=CommandConnected(server_version="4.0.8"))
 
 
 class Handler:
@@ -45,8 +52,7 @@ async def pushed():
     """A connection, the ids of its consumers, and their handlers; two of them take entries."""
     connection = OwnerConnection("pulsar://owner", ANONYMOUS)
     connection.connection_made(Transport())
-    connected = CommandConnected(server_version="4.0.8")
-    connection.data_received(encode_command(BaseCommand(type=BaseCommand.CONNECTED, connected=connected)))
+    connection.data_received(encode_command(CONNECTED))
     first, second, other = Handler(), Handler(), Handler()
     ids = [connection.add_consumer(handler) for handler in (first, second, other)]
     connection.call_with_entries(ids[0], first.on_entries)
@@ -109,3 +115,39 @@ async def test_the_payload_is_the_entry(pushed):
     connection.call_with_entries(ids[0], found.extend)
     connection.data_received(frame(ids[0], 9))
     assert found == [Entry(3, 9, 9, 0, b"e9")]
+
+
+@pytest.mark.parametrize("end", ["the owner's", "this broker's", "refused"])
+async def test_a_connection_that_has_ended_is_no_garbage(end):
+    """The collector runs so rarely that each would stay."""
+
+    def alive():
+        return sum(type(one) is OwnerConnection for one in gc.get_objects())
+
+    def accept(_, writer):
+        writers.append(writer)
+        writer.write(encode_command(CONNECTED))
+
+    writers = []
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    where = server.sockets[0].getsockname()
+    if end == "refused":
+        server.close()
+    gc.collect()
+    gc.disable()
+    try:
+        before = alive()
+        with suppress(OwnerUnavailableError):
+            connection = await OwnerConnection.open("pulsar://owner", *where, ANONYMOUS)
+            if end == "this broker's":
+                connection.close()
+            else:
+                writers[0].close()
+            await until(lambda: connection.closed and connection._transport.is_closing())
+            del connection
+        await until(lambda: alive() == before)
+    finally:
+        gc.enable()
+        for writer in writers:
+            writer.close()
+        server.close()
