@@ -128,6 +128,14 @@ async def test_a_connection_that_has_ended_is_no_garbage(end):
         writers.append(writer)
         writer.write(encode_command(CONNECTED))
 
+    async def play():
+        connection = await OwnerConnection.open("pulsar://owner", *where, ANONYMOUS)
+        if end == "this broker's":
+            connection.close()
+        else:
+            writers[0].close()
+        await until(lambda: connection.closed and connection._transport.is_closing())
+
     writers = []
     server = await asyncio.start_server(accept, "127.0.0.1", 0)
     where = server.sockets[0].getsockname()
@@ -138,13 +146,7 @@ async def test_a_connection_that_has_ended_is_no_garbage(end):
     try:
         before = alive()
         with suppress(OwnerUnavailableError):
-            connection = await OwnerConnection.open("pulsar://owner", *where, ANONYMOUS)
-            if end == "this broker's":
-                connection.close()
-            else:
-                writers[0].close()
-            await until(lambda: connection.closed and connection._transport.is_closing())
-            del connection
+            await play()
         await until(lambda: alive() == before)
     finally:
         gc.enable()
