@@ -312,17 +312,22 @@ class TopicLog:
         return ledger
 
     def on_spliced(self, entry: TopicEntry) -> TailBatch:
-        """Accept the last one of entries that have bypassed the log; return it as the latest batch."""
+        """Accept the last one of entries that have bypassed the log; return it as the latest batch.
+
+        It is not cached yet: single entries in the cache would split later reads of all these entries.
+        """
         last = entry.position
         self.owner_end.confirm(last)
         self._tails[last.ledger_id].accept(last.entry_id, together=False)
-        batch = TailBatch([self._cache.put(entry)], Position(last.ledger_id, last.entry_id + 1), complete=True)
+        batch = TailBatch([entry], Position(last.ledger_id, last.entry_id + 1), complete=True)
         self._notifier.on_spliced(batch)
         return batch
 
     def splice_ended(self) -> None:
-        """Let no more entries bypass the log."""
+        """Let no more entries bypass the log, and cache the last one."""
         self._splice = self.owner_end.lag = None
+        if (batch := self._notifier.latest_batch) is not None:
+            self._cache.put(batch.entries(batch.last, 1)[0])
 
     def _end_splice(self) -> None:
         if self._splice is not None:
