@@ -24,21 +24,18 @@ if TYPE_CHECKING:
     Handler = Callable[[list[Entry]], None]
 
 
-def pure_decode_pushed(
-    data: bytes, handlers: Mapping[int, Handler]
-) -> tuple[None, list[tuple[Handler, list[Entry]]], int]:
+def _decode_all(data: bytes, handlers: Mapping[int, Handler]) -> tuple[list[tuple[Handler, list[Entry]]], int]:
     """Decode the MESSAGEs at the beginning of received bytes, as far as they are complete, plain, and of known consumers.
 
     A plain MESSAGE has a position and nothing else: no redelivery count, no unacked messages of a batch.
 
     Args:
         data: length-prefixed frames; the last one may be incomplete.
-        handlers: a handler, or in C a splice, by consumer id.
+        handlers: a handler by consumer id.
 
     Returns:
-        In C: frames by the client's connection (`writer` of the splices), to be written before the handlers are called, and the
-        last splice that has delivered; None for nothing. Then handlers with their next entries, confirmed by the delivery, and
-        the number of bytes that these MESSAGEs take. The rest takes the usual way.
+        Handlers with their next entries, confirmed by the delivery, and the number of bytes that these MESSAGEs take. The rest
+        takes the usual way.
     """
     runs: list[tuple[Handler, list[Entry]]] = []
     at = 0
@@ -52,7 +49,7 @@ def pure_decode_pushed(
         else:
             runs.append((handler, [entry]))
         at = end
-    return None, runs, at
+    return runs, at
 
 
 def _decode(data: bytes, at: int) -> tuple[int, Entry, int] | None:
@@ -127,7 +124,7 @@ class PurePushReader:
 
     Args:
         rest: gets the bytes after the MESSAGEs.
-        handlers: see `pure_decode_pushed`.
+        handlers: a handler of entries, or in C a splice, by consumer id.
         splitter: splits the bytes that `rest` gets.
     """
 
@@ -146,7 +143,7 @@ class PurePushReader:
         """See PushReader."""
         self.responsive = True
         if self._handlers and not self._splitter.partial:
-            _, runs, end = pure_decode_pushed(data, self._handlers)
+            runs, end = _decode_all(data, self._handlers)
             for on_entries, entries in runs:
                 on_entries(entries)
             if end == len(data):
