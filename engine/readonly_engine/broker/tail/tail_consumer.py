@@ -45,8 +45,9 @@ _MESSAGE: Final = BaseCommand.MESSAGE
 RETRY_S: Final = (1.0, 60.0)
 """First and longest wait after the owner went away or did not answer."""
 
-ACK_S: Final = 60.0
-"""Longest time that a pushed entry is unacked. The cursor is not stored; acks only keep a backlog out of statistics."""
+ACK_S: Final = 180.0
+"""Longest time that a pushed entry is unacked, where the owner needs no permits meanwhile. The cursor is not stored, and holds no
+ledger; acks only keep a backlog out of statistics. A timer of each topic makes them, so they should be rare."""
 
 REFUSED_RETRY_S: Final = 300.0
 """Wait after the owner refused the subscription, for want of a permission or above a limit."""
