@@ -15,7 +15,7 @@ from devstack.pool import BrokerProcess
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.spec import PulsarSpec, Setting
 from tests.integration.pools.two_zones import TwoZones
-from tests.support.pulsar.fleet import TESTS, consumers_at, quiet_client
+from tests.support.pulsar.fleet import TESTS, consumers_at, quiet_client, running_in
 from tests.support.waiting import wait_until
 
 pytestmark = [
@@ -112,16 +112,8 @@ def zones(tmp_path: Path) -> Iterator[Zones]:
     )
     stack = PulsarCluster(spec, sites=servers)
     made = Zones(network, stack, tmp_path)
-    try:
-        network.make()
-        network.inside(lambda: stack.up(renew=True))
+    with running_in(network, stack, made.pool):
         yield made
-    finally:
-        for broker in made.pool.values():
-            if broker.process.poll() is None:
-                broker.kill()
-        stack.down(purge=True)
-        network.remove()
 
 
 def finish(*readers: subprocess.Popen[str]) -> int:

@@ -15,7 +15,7 @@ from devstack.pool import BrokerProcess
 from devstack.pulsar.cluster import PulsarCluster
 from devstack.pulsar.spec import PulsarSpec
 from longtests.chaos.net import Network
-from tests.support.pulsar.fleet import Sink, backlog, consumers_at, quiet_client
+from tests.support.pulsar.fleet import Sink, backlog, consumers_at, quiet_client, running_in
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -137,16 +137,8 @@ def zones(tmp_path: Path) -> Iterator[Zones]:
     spec = PulsarSpec(name="split-zones", base_port=32100, bookies=len(ZONES), brokers=1, quick=True)
     stack = PulsarCluster(spec, sites={node: network.site(node) for node in nodes if not node.startswith("pool")})
     made = Zones(network, stack, tmp_path)
-    try:
-        network.make()
-        network.inside(lambda: stack.up(renew=True))
+    with running_in(network, stack, made.pool):
         yield made
-    finally:
-        for broker in made.pool.values():
-            if broker.process.poll() is None:
-                broker.kill()
-        stack.down(purge=True)
-        network.remove()
 
 
 def publish(client: pulsar.Client, topic: str, size: int, numbers: range) -> None:

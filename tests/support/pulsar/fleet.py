@@ -1,12 +1,16 @@
 """What tests of pools share: feeds and sinks, and what a broker says of its consumers."""
 
 import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import pulsar
 
 from devstack.pool import BrokerProcess
 from devstack.pulsar.admin import PulsarAdmin
+from devstack.pulsar.cluster import PulsarCluster
+from longtests.chaos.net import Network
 
 SHARED = pulsar.ConsumerType.Shared
 TESTS = "persistent://public/default/test-.*"
@@ -15,6 +19,21 @@ TESTS = "persistent://public/default/test-.*"
 def quiet_client(url: str, **options: Any) -> pulsar.Client:
     """A client that logs errors only."""
     return pulsar.Client(url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error), **options)
+
+
+@contextmanager
+def running_in(network: Network, stack: PulsarCluster, pool: Mapping[str, BrokerProcess]) -> Iterator[None]:
+    """Make a network and start a cluster in it; at the end kill the brokers of the pool, and remove all."""
+    try:
+        network.make()
+        network.inside(lambda: stack.up(renew=True))
+        yield
+    finally:
+        for broker in pool.values():
+            if broker.process.poll() is None:
+                broker.kill()
+        stack.down(purge=True)
+        network.remove()
 
 
 def backlog(admin: PulsarAdmin, topic: str, subscription: str) -> int:
