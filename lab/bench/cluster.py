@@ -53,9 +53,17 @@ class BenchCluster:
         base_port: first of its ports. A cluster on another base port has another name, and may run at the same time.
         keep: whether it keeps running at the end.
         plan: settings of the broker and of the read-only brokers.
+        settings: more settings of its servers; they win over those of the plan.
     """
 
-    def __init__(self, base_port: int = BASE_PORT, *, keep: bool = False, plan: Plan | None = None) -> None:
+    def __init__(
+        self,
+        base_port: int = BASE_PORT,
+        *,
+        keep: bool = False,
+        plan: Plan | None = None,
+        settings: Sequence[Setting] = (),
+    ) -> None:
         self._keep = keep
         plan = plan or Plan()
         self._options = [] if plan.tail == TAIL else ["--tail", plan.tail]  # an older engine may not know the option
@@ -73,6 +81,7 @@ class BenchCluster:
                     Setting("broker", "defaultRetentionTimeInMinutes", "600"),
                     Setting("broker", "defaultRetentionSizeInMB", "20000"),
                     Setting("broker", "brokerDeleteInactiveTopicsEnabled", "false"),
+                    *settings,
                 ),
             )
         )

@@ -1,78 +1,77 @@
-"""Idle topics: CPU, memory and requests of a read-only broker with thousands of bound topics, of which many have a reader.
+"""Idle topics: CPU, memory and requests of one read-only broker, from a thousand to a hundred thousand topics with a reader each.
 
-Nothing is published. The measurement begins a minute after the last reader has subscribed and its topic is pushed.
+Nothing is published. Each measurement begins a minute after the last reader has subscribed and its topic is pushed. The owner
+has explicit LAC off and evicts its cache once a second: its work for both grows with its topics, not with their messages.
 """
 
 from __future__ import annotations
 
 import re
 import time
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from statistics import linear_regression
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from bench.client import LoadClient
 from bench.cpu import resident_bytes
-from bench.figures import Report
+from bench.figures import Bar, Report, Sample
 from bench.traffic import sent_bytes
 from devstack.console import say
 from devstack.errors import DevstackError
+from devstack.pulsar.spec import Setting
 
 if TYPE_CHECKING:
     from bench.cluster import BenchCluster
     from bench.plan import Plan
     from devstack.pool import BrokerProcess
 
-TITLE: Final = "Idle topics: CPU, memory and requests of a read-only broker"
+TITLE: Final = "Idle topics: memory of a read-only broker with a reader for each topic"
 SETTLE_S: Final = 60.0
 MEASURE_S: Final = 60.0
-PUSHED_S: Final = 600.0
+PUSHED_S: Final = 900.0
+COUNTS: Final = (1_000, 3_000, 10_000, 30_000, 100_000)
+SHORT: Final = (100, 200)
+CONNECTIONS: Final = 50
+OWNER: Final = (
+    Setting("broker", "bookkeeperExplicitLacIntervalInMills", "0"),
+    Setting("broker", "managedLedgerCacheEvictionIntervalMs", "1000"),
+    Setting("broker-env", "PULSAR_MEM", "-Xms512m -Xmx9g -XX:MaxDirectMemorySize=1g"),
+    Setting("zookeeper-env", "PULSAR_MEM", "-Xms128m -Xmx2g"),
+)
+"""Settings of its Pulsar, which loads all topics."""
+
 _PUSHED: Final = re.compile(r'^pulsar_readonly_tail_topics\{source="owner"\} (\S+)$', re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """Numbers of topics.
-
-    Attributes:
-        bound: bound topics.
-        read: those with one reader each.
-        connections: the readers' connections.
-    """
-
-    bound: int
-    read: int
-    connections: int
-
-    def __str__(self) -> str:
-        return f"{self.bound:,} topics, {self.read:,} with a reader, {self.connections:,} connections"
-
-
-SHAPES: Final = (Shape(20_000, 5_000, 50), Shape(20_000, 5_000, 5_000))
-SHORT: Final = (Shape(200, 100, 10), Shape(200, 100, 100))
-
-
-@dataclass(frozen=True, slots=True)
 class IdleTopics:
-    """Result of one shape.
+    """Result with one number of topics.
 
     Attributes:
-        connected_s: seconds until all readers had subscribed.
-        pushed_s: seconds from then until the owner pushed all their topics; 0 with `--tail bookies`.
-        empty: resident bytes of the broker before the readers.
-        full: resident bytes after the measurement.
+        count: topics, each with one reader.
+        added: those of them that this step added.
+        subscribed_s: seconds until the readers of the added topics had subscribed.
+        pushed_s: seconds from then until the owner pushed all topics; 0 with `--tail bookies`.
+        memory: resident bytes of the broker after the measurement.
         seconds: duration of the measurement.
         cpu: CPU seconds by process group.
         sent: bytes that the broker has sent meanwhile, by peer: `owner`, `bookies`, `zookeeper`.
     """
 
-    connected_s: float
+    count: int
+    added: int
+    subscribed_s: float
     pushed_s: float
-    empty: int
-    full: int
+    memory: int
     seconds: float
     cpu: dict[str, float]
     sent: dict[str, int]
+
+    def share(self, group: str) -> float:
+        """CPU of a group as a share of a core."""
+        return self.cpu[group] / self.seconds
 
 
 def _wait_pushed(engine: BrokerProcess, count: int) -> float:
@@ -86,75 +85,71 @@ def _wait_pushed(engine: BrokerProcess, count: int) -> float:
     raise DevstackError(f"the owner does not push {count:,} topics after {PUSHED_S:g} s")
 
 
-def _measure(cluster: BenchCluster, base: str, shape: Shape, *, pushed: bool) -> IdleTopics:
-    with cluster.engine(f"{base}-.*") as engine:
-        pid = engine.process.pid
-        empty = resident_bytes([pid])
-        with LoadClient(
-            "consume",
-            broker=engine.address,
-            topic=f"{base}-#",
-            consumers=shape.read,
-            connections=shape.connections,
-            subscription="idle-#",
-        ) as readers:
-            pushed_s = _wait_pushed(engine, shape.read) if pushed else 0.0
-            say(f"{shape}: subscribed after {readers.ready_s:.0f} s, pushed {pushed_s:.0f} s later; waiting")
-            time.sleep(SETTLE_S)
-            ports: dict[str, list[int | None]] = {
-                "owner": [urlsplit(url).port for url in (f"//{cluster.owner}", cluster.endpoints.admin_url)],
-                "bookies": [int(address.rpartition(":")[2]) for address in cluster.endpoints.bookies],
-                "zookeeper": [int(cluster.endpoints.metadata_store.rpartition(":")[2])],
-            }
-            before, meter, begin = sent_bytes(pid), cluster.meter(engine), time.monotonic()
-            time.sleep(MEASURE_S)
-            seconds, cpu, after = time.monotonic() - begin, meter.used(), sent_bytes(pid)
-            return IdleTopics(
-                connected_s=readers.ready_s,
-                pushed_s=pushed_s,
-                empty=empty,
-                full=resident_bytes([pid]),
-                seconds=seconds,
-                cpu=cpu,
-                sent={name: sum(after[one] - before[one] for one in of if one) for name, of in ports.items()},
-            )
+def _measure(
+    cluster: BenchCluster, engine: BrokerProcess, count: int, added: int, readers: LoadClient, *, pushed: bool
+) -> IdleTopics:
+    """Measure the broker at rest, with `added` topics more than before."""
+    pid = engine.process.pid
+    pushed_s = _wait_pushed(engine, count) if pushed else 0.0
+    say(f"{count:,} topics: {added:,} subscribed after {readers.ready_s:.0f} s, pushed {pushed_s:.0f} s later; waiting")
+    time.sleep(SETTLE_S)
+    ports: dict[str, list[int | None]] = {
+        "owner": [urlsplit(url).port for url in (f"//{cluster.owner}", cluster.endpoints.admin_url)],
+        "bookies": [int(address.rpartition(":")[2]) for address in cluster.endpoints.bookies],
+        "zookeeper": [int(cluster.endpoints.metadata_store.rpartition(":")[2])],
+    }
+    before, meter, begin = sent_bytes(pid), cluster.meter(engine), time.monotonic()
+    time.sleep(MEASURE_S)
+    seconds, cpu, after = time.monotonic() - begin, meter.used(), sent_bytes(pid)
+    sent = {name: sum(after[one] - before[one] for one in of if one) for name, of in ports.items()}
+    return IdleTopics(count, added, readers.ready_s, pushed_s, resident_bytes([pid]), seconds, cpu, sent)
 
 
 def run(cluster: BenchCluster, plan: Plan) -> Report:
-    """Measure all shapes, each once."""
-    rows, raw = [], []
-    shapes = plan.pick(SHAPES, SHORT)
-    base, bound = cluster.topic_name("idle"), max(shape.bound for shape in shapes)
-    say(f"{bound:,} topics are created")
-    topics = cluster.create_topics(f"{base}-#", bound)
-    for shape in shapes:
-        found = _measure(cluster, base, shape, pushed=plan.tail != "bookies")
-        say(f"{shape}: {found.cpu['engine'] / found.seconds:.2%} of a core")
-        sent = {name: f"{count / found.seconds:.0f}" for name, count in found.sent.items()}
-        rows.append(
-            (
-                str(shape),
-                f"{found.connected_s:.0f} s",
-                f"{found.pushed_s:.0f} s",
-                f"{found.cpu['engine'] / found.seconds:.2%}",
-                f"{(found.full - found.empty) / shape.read / 1000:.1f} KB",
-                f"{found.cpu['owner'] / found.seconds:.1%}",
-                sent["owner"],
-                sent["bookies"],
-                sent["zookeeper"],
-            )
+    """Measure all numbers of topics, each once: the same broker gets more and more readers."""
+    counts = plan.pick(COUNTS, SHORT)
+    base = cluster.topic_name("idle")
+    results: list[IdleTopics] = []
+    with ExitStack() as stack:
+        engine = stack.enter_context(cluster.engine(f"{base}-.*"))
+        empty = resident_bytes([engine.process.pid])
+        for step, count in enumerate(counts):
+            added = count - (results[-1].count if results else 0)
+            say(f"{added:,} topics are created")
+            cluster.create_topics(f"{base}-{step}-#", added)
+            options = {"consumers": added, "connections": CONNECTIONS, "subscription": "idle-#"}
+            reader = LoadClient("consume", broker=engine.address, topic=f"{base}-{step}-#", **options)
+            readers = stack.enter_context(reader)
+            results.append(_measure(cluster, engine, count, added, readers, pushed=plan.tail != "bookies"))
+            say(f"{count:,} topics: {results[-1].share('engine'):.2%} of a core, {results[-1].memory / 1e6:.0f} MB")
+    rows = [
+        (
+            f"{found.count:,}",
+            f"{found.subscribed_s:.0f} s ({found.added / found.subscribed_s:,.0f} per second)",
+            f"{found.pushed_s:.0f} s",
+            f"{found.memory / 1e6:.0f} MB",
+            f"{(found.memory - empty) / found.count / 1000:.1f} KB",
+            f"{found.share('engine'):.2%}",
+            f"{found.share('owner'):.1%}",
+            *(f"{found.sent[peer] / found.seconds:.0f}" for peer in ("owner", "bookies", "zookeeper")),
         )
-        raw.append({"shape": asdict(shape), **asdict(found)})
-    cluster.delete_topics(topics)
+        for found in results
+    ]
     columns = (
-        "bound topics",
-        "subscribed after",
+        "topics with a reader",
+        "the added ones subscribed after",
         "pushed after",
-        "CPU of the read-only broker",
+        "memory",
         "memory per topic and reader",
+        "CPU of the read-only broker",
         "CPU of the owner",
         "bytes per second to the owner",
         "to bookies",
         "to ZooKeeper",
     )
-    return Report(columns, tuple(rows), "", (), (), raw, f"once, {MEASURE_S:g} s, a minute after the last SUBSCRIBE")
+    bars = tuple(Bar(f"{found.count:,}", "read-only broker", Sample((found.memory / 1e6,))) for found in results)
+    points = [(found.count, found.memory) for found in results]
+    slope = linear_regression(*zip(*points, strict=True)).slope if len(points) > 1 else 0.0
+    notes = (f"Slope: {slope / 1000:.1f} KB for each topic with its reader.",) if slope else ()
+    how = f"once, {MEASURE_S:g} s, a minute after the last SUBSCRIBE, explicit LAC off"
+    return Report(columns, tuple(rows), "MB", bars, notes, [asdict(found) for found in results], how)
