@@ -370,6 +370,8 @@ class OwnerConnection(asyncio.BaseProtocol):
 
     def _receive(self, data: bytes) -> None:
         """Pass answers to their requests, and commands to their handlers."""
+        if self.closed:
+            return  # by an error in the same bytes
         session = self._session
         pings, pongs = session.pings, session.pongs
         try:
@@ -377,6 +379,7 @@ class OwnerConnection(asyncio.BaseProtocol):
         except WireError as error:
             log.warning("protocol error, closing the connection: url=%s error=%s", self.url, error)
             self.close()
+            self._push_handlers.clear()
             return
         if session.pings != pings:
             self._on_ping()

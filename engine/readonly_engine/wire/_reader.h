@@ -23,6 +23,7 @@ typedef struct {
     /* names of attributes */
     PyObject *last_readable;
     PyObject *partial;
+    PyObject *missing;
     PyObject *guard;
     PyObject *latency;
     PyObject *due;
@@ -35,6 +36,7 @@ typedef struct {
 static bool pushing_names(Pushing *pushing) {
     pushing->last_readable = PyUnicode_InternFromString("last_readable");
     pushing->partial = PyUnicode_InternFromString("partial");
+    pushing->missing = PyUnicode_InternFromString("missing");
     pushing->guard = PyUnicode_InternFromString("guard");
     pushing->latency = PyUnicode_InternFromString("latency");
     pushing->due = PyUnicode_InternFromString("due");
@@ -50,6 +52,7 @@ static void pushing_clear(Pushing *pushing) {
     Py_CLEAR(pushing->splice_type);
     Py_CLEAR(pushing->last_readable);
     Py_CLEAR(pushing->partial);
+    Py_CLEAR(pushing->missing);
     Py_CLEAR(pushing->guard);
     Py_CLEAR(pushing->latency);
     Py_CLEAR(pushing->due);
@@ -113,9 +116,9 @@ static void decoded_clear(Decoded *decoded) {
     Py_CLEAR(decoded->runs);
 }
 
-static int decode(const Pushing *pushing, PyObject *data, PyObject *handlers, Decoded *decoded) {
-    const uint8_t *begin = (const uint8_t *)PyBytes_AS_STRING(data);
-    const uint8_t *at = begin, *end = begin + PyBytes_GET_SIZE(data);
+static int decode(const Pushing *pushing, PyObject *data, Py_ssize_t start, PyObject *handlers, Decoded *decoded) {
+    const uint8_t *begin = (const uint8_t *)PyBytes_AS_STRING(data) + start;
+    const uint8_t *at = begin, *end = begin + PyBytes_GET_SIZE(data) - start;
     *decoded = (Decoded){PyDict_New(), NULL, PyList_New(0), 0};
     int status = decoded->writes == NULL || decoded->runs == NULL ? -1 : 0;
     Pushed pushed;
@@ -345,12 +348,12 @@ static int call_handlers(PyObject *runs) {
     return 0;
 }
 
-/* Deliver the MESSAGEs at the beginning of the bytes; return the number of their bytes, -1 for an error. */
-static Py_ssize_t read_pushed(const Pushing *pushing, Reader *reader, PyObject *data) {
+/* Deliver the MESSAGEs at `start` of the bytes; return the number of their bytes, -1 for an error. */
+static Py_ssize_t read_pushed(const Pushing *pushing, Reader *reader, PyObject *data, Py_ssize_t start) {
     PyObject *splicing = Py_NewRef(reader->splicing == NULL ? Py_None : reader->splicing);
     Decoded decoded = {0};
     int status = splicing == Py_None ? 0 : check_leases(pushing, splicing);
-    status = status < 0 ? -1 : decode(pushing, data, reader->handlers, &decoded);
+    status = status < 0 ? -1 : decode(pushing, data, start, reader->handlers, &decoded);
     if (decoded.spliced != NULL) { /* also after an error: these entries are counted, so nobody would send them again */
         PyObject *type, *value, *traceback;
         PyErr_Fetch(&type, &value, &traceback);
@@ -365,6 +368,39 @@ static Py_ssize_t read_pushed(const Pushing *pushing, Reader *reader, PyObject *
     return status < 0 ? -1 : decoded.size;
 }
 
+/* Pass a part of the bytes on, if there is any. */
+static int pass_on(const Reader *reader, PyObject *data, Py_ssize_t begin, Py_ssize_t end) {
+    if (begin == end) {
+        return 0;
+    }
+    bool whole = begin == 0 && end == PyBytes_GET_SIZE(data);
+    PyObject *part = whole ? Py_NewRef(data) : PyBytes_FromStringAndSize(PyBytes_AS_STRING(data) + begin, end - begin);
+    PyObject *done = part == NULL ? NULL : PyObject_CallOneArg(reader->rest, part);
+    Py_XDECREF(part);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
+}
+
+/* Complete a frame that had arrived in part. Return the number of its bytes here, -1 for an error. */
+static Py_ssize_t complete(const Pushing *pushing, const Reader *reader, PyObject *data) {
+    Py_ssize_t at = 0, size = PyBytes_GET_SIZE(data);
+    int partial = 1;
+    while (at < size && (partial = truth_of(reader->splitter, pushing->partial)) == 1) { /* twice if its length had, too */
+        PyObject *missing = PyObject_GetAttr(reader->splitter, pushing->missing);
+        Py_ssize_t wanted = missing == NULL ? -1 : PyLong_AsSsize_t(missing);
+        Py_XDECREF(missing);
+        if (wanted == -1 && PyErr_Occurred()) {
+            return -1;
+        }
+        Py_ssize_t end = wanted < 1 || wanted > size - at ? size : at + wanted;
+        if (pass_on(reader, data, at, end) < 0) {
+            return -1;
+        }
+        at = end;
+    }
+    return partial < 0 ? -1 : at;
+}
+
 static PyObject *reader_receive(PyObject *self, PyObject *data) {
     Reader *reader = (Reader *)self;
     const Pushing *pushing = pushing_of(self);
@@ -375,22 +411,15 @@ static PyObject *reader_receive(PyObject *self, PyObject *data) {
         return PyErr_Format(PyExc_TypeError, "bytes wanted, not %s", Py_TYPE(data)->tp_name);
     }
     reader->responsive = 1;
-    int partial = PyDict_GET_SIZE(reader->handlers) == 0 ? 1 : truth_of(reader->splitter, pushing->partial);
-    Py_ssize_t taken = partial < 0 ? -1 : partial ? 0 : read_pushed(pushing, reader, data);
-    if (taken < 0) {
+    Py_ssize_t at = PyDict_GET_SIZE(reader->handlers) == 0 ? 0 : complete(pushing, reader, data);
+    if (at >= 0 && PyDict_GET_SIZE(reader->handlers) != 0) {
+        Py_ssize_t taken = read_pushed(pushing, reader, data, at);
+        at = taken < 0 ? -1 : at + taken;
+    }
+    if (at < 0 || pass_on(reader, data, at, PyBytes_GET_SIZE(data)) < 0) {
         return NULL;
     }
-    Py_ssize_t left = PyBytes_GET_SIZE(data) - taken;
-    if (left == 0) {
-        Py_RETURN_NONE;
-    }
-    if (taken == 0) {
-        return PyObject_CallOneArg(reader->rest, data);
-    }
-    PyObject *rest = PyBytes_FromStringAndSize(PyBytes_AS_STRING(data) + taken, left);
-    PyObject *done = rest == NULL ? NULL : PyObject_CallOneArg(reader->rest, rest);
-    Py_XDECREF(rest);
-    return done;
+    Py_RETURN_NONE;
 }
 
 static PyMethodDef reader_methods[] = {

@@ -131,6 +131,11 @@ class FrameSplitter:
         return frames
 
     @property
+    def missing(self) -> int:
+        """Bytes that the frame which has arrived `partial`ly lacks; those of its length while that is incomplete."""
+        return self._to_drop or self._missing
+
+    @property
     def buffered_bytes(self) -> int:
         """Received bytes of an incomplete frame."""
         return len(self._buffer)

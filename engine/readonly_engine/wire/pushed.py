@@ -79,9 +79,14 @@ class Splitter(Protocol):
 
     Attributes:
         partial: whether the next bytes belong to a frame that has arrived in part.
+        missing: number of those bytes, at least 1, as far as it is known: the frame's length may have arrived in part, too.
     """
 
     partial: bool
+
+    @property
+    def missing(self) -> int:
+        """See above."""
 
 
 class Splicing(Protocol):
@@ -106,6 +111,8 @@ class Splicing(Protocol):
 
 class PushReader(Protocol):
     """Delivers the MESSAGEs at the beginning of the bytes that an owner sends, and passes the rest on.
+
+    If a frame had arrived in part, its remaining bytes are passed on first. So a burst costs one MESSAGE for each receive.
 
     Attributes:
         splicing: surrounds the deliveries of splices; None before the first one.
@@ -142,14 +149,19 @@ class PurePushReader:
     def receive(self, data: bytes, /) -> None:
         """See PushReader."""
         self.responsive = True
-        if self._handlers and not self._splitter.partial:
+        while data and self._handlers and self._splitter.partial:
+            missing = self._splitter.missing
+            self._rest(data[:missing])
+            data = data[missing:]
+        if self._handlers:
             runs, end = _decode_all(data, self._handlers)
             for on_entries, entries in runs:
                 on_entries(entries)
             if end == len(data):
                 return
             data = data[end:]
-        self._rest(data)
+        if data:
+            self._rest(data)
 
 
 _native: Any = native.load("readonly_engine.wire._entries")

@@ -4,6 +4,7 @@ import gc
 import math
 import socket
 import weakref
+from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
@@ -11,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine import native
 from readonly_engine.clock import lease_time
-from readonly_engine.wire.commands import encode_command, encode_message_frame
+from readonly_engine.wire.commands import decode_command, encode_command, encode_message_frame
 from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.entry_view import EntryView, encode_views
+from readonly_engine.wire.framing import FrameSplitter
 from readonly_engine.wire.message_pb2 import MessageMetadata
 from readonly_engine.wire.pulsar_pb2 import BaseCommand
 from readonly_engine.wire.pushed import PurePushReader
@@ -41,7 +43,7 @@ class Received:
         self.runs = []
         self.spliced = None
         self.rest = b""
-        splitter = SimpleNamespace(partial=partial)
+        splitter = SimpleNamespace(partial=partial, missing=1 << 20)
         handlers = {number: splice if splice and number == 7 else self.named(name) for number, name in NAMES.items()}
         reader = way(self.on_rest, handlers, splitter)
         reader.splicing = SimpleNamespace(
@@ -342,6 +344,41 @@ def test_a_collection_of_garbage_may_stop_the_splice(objects):
         gc.callbacks.remove(stop)
         del held
     assert (delivered, len(back)) in (([[True]], 0), ([], 1))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@given(
+    cuts=st.lists(st.integers(0, 2000), max_size=8),
+    consumers=st.lists(st.sampled_from([7, 300, 8, None]), max_size=20),
+    skipped=st.booleans(),
+)
+def test_frames_that_arrive_in_parts_cost_one_message_each(way, cuts, consumers, skipped):
+    frames = [
+        encode_command(BaseCommand(type=BaseCommand.PING))
+        if consumer is None
+        else encode_message_frame(consumer, 1, number, -1, b"x" * (17 * number))
+        for number, consumer in enumerate(consumers)
+    ]
+    if skipped:
+        frames.insert(len(frames) // 2, (500).to_bytes(4, "big") + bytes(500))
+    stream, splitter = b"".join(frames), FrameSplitter(400)
+    splitter.skip = True
+    pushed, usual = [], []
+
+    def handle(entries):
+        pushed.extend(entry.entry_id for entry in entries)
+
+    reader = way(lambda data: usual.append(splitter.receive_data(data)), {7: handle, 300: handle}, splitter)
+    bounds = sorted({0, *(cut for cut in cuts if cut < len(stream)), len(stream)})
+    for begin, end in pairwise(bounds):
+        reader.receive(stream[begin:end])
+    rest = [frame for frames in usual for frame in frames]
+    messages = [decode_command(frame)[0].message for frame in rest if frame[5] == BaseCommand.MESSAGE]
+    late = [one.message_id.entry_id for one in messages if one.consumer_id != 8]
+    assert sorted(pushed + late) == [number for number, consumer in enumerate(consumers) if consumer in {7, 300}]
+    assert (splitter.partial, len(splitter.skipped)) == (False, skipped)
+    if not skipped and not {8, None} & set(consumers):
+        assert len(late) <= max(len(bounds) - 2, 0)
 
 
 @built
