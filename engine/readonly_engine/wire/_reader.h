@@ -116,6 +116,14 @@ static void decoded_clear(Decoded *decoded) {
     Py_CLEAR(decoded->runs);
 }
 
+/* Return the handler of a MESSAGE; NULL for none, or with an error. */
+static PyObject *handler_of(PyObject *handlers, const Pushed *pushed) {
+    PyObject *consumer_id = PyLong_FromUnsignedLongLong(pushed->consumer_id);
+    PyObject *handler = consumer_id == NULL ? NULL : Py_XNewRef(PyDict_GetItemWithError(handlers, consumer_id));
+    Py_XDECREF(consumer_id);
+    return handler;
+}
+
 static int decode(const Pushing *pushing, PyObject *data, Py_ssize_t start, PyObject *handlers, Decoded *decoded) {
     const uint8_t *begin = (const uint8_t *)PyBytes_AS_STRING(data) + start;
     const uint8_t *at = begin, *end = begin + PyBytes_GET_SIZE(data) - start;
@@ -124,9 +132,7 @@ static int decode(const Pushing *pushing, PyObject *data, Py_ssize_t start, PyOb
     Pushed pushed;
     Found found;
     while (status == 0 && load_pushed(at, end, &pushed)) {
-        PyObject *consumer_id = PyLong_FromUnsignedLongLong(pushed.consumer_id);
-        PyObject *handler = consumer_id == NULL ? NULL : Py_XNewRef(PyDict_GetItemWithError(handlers, consumer_id));
-        Py_XDECREF(consumer_id);
+        PyObject *handler = handler_of(handlers, &pushed);
         if (handler == NULL) {
             status = PyErr_Occurred() ? -1 : 0;
             break;
@@ -401,6 +407,24 @@ static Py_ssize_t complete(const Pushing *pushing, const Reader *reader, PyObjec
     return partial < 0 ? -1 : at;
 }
 
+/* Return the end of frames that take the usual way, the first of which is at `start`; -1 for an error. */
+static Py_ssize_t usual_end(PyObject *data, Py_ssize_t start, PyObject *handlers) {
+    const uint8_t *begin = (const uint8_t *)PyBytes_AS_STRING(data);
+    const uint8_t *at = begin + start, *end = begin + PyBytes_GET_SIZE(data);
+    Pushed pushed;
+    while (end - at >= SIZE && load_u32(at) < (uint64_t)(end - at) - SIZE) {
+        at += SIZE + load_u32(at);
+        if (load_pushed(at, end, &pushed)) {
+            PyObject *handler = handler_of(handlers, &pushed);
+            Py_XDECREF(handler);
+            if (handler != NULL || PyErr_Occurred()) {
+                return handler == NULL ? -1 : at - begin;
+            }
+        }
+    }
+    return end - begin;
+}
+
 static PyObject *reader_receive(PyObject *self, PyObject *data) {
     Reader *reader = (Reader *)self;
     const Pushing *pushing = pushing_of(self);
@@ -411,12 +435,17 @@ static PyObject *reader_receive(PyObject *self, PyObject *data) {
         return PyErr_Format(PyExc_TypeError, "bytes wanted, not %s", Py_TYPE(data)->tp_name);
     }
     reader->responsive = 1;
+    Py_ssize_t size = PyBytes_GET_SIZE(data), end = 0, taken;
     Py_ssize_t at = PyDict_GET_SIZE(reader->handlers) == 0 ? 0 : complete(pushing, reader, data);
-    if (at >= 0 && PyDict_GET_SIZE(reader->handlers) != 0) {
-        Py_ssize_t taken = read_pushed(pushing, reader, data, at);
-        at = taken < 0 ? -1 : at + taken;
+    while (at >= 0 && at < size) {
+        taken = PyDict_GET_SIZE(reader->handlers) == 0 ? 0 : read_pushed(pushing, reader, data, at);
+        if (taken >= 0) {
+            at += taken;
+            end = PyDict_GET_SIZE(reader->handlers) == 0 || at == size ? size : usual_end(data, at, reader->handlers);
+        }
+        at = taken < 0 || end < 0 || pass_on(reader, data, at, end) < 0 ? -1 : end;
     }
-    if (at < 0 || pass_on(reader, data, at, PyBytes_GET_SIZE(data)) < 0) {
+    if (at < 0) {
         return NULL;
     }
     Py_RETURN_NONE;

@@ -52,6 +52,15 @@ def _decode_all(data: bytes, handlers: Mapping[int, Handler]) -> tuple[list[tupl
     return runs, at
 
 
+def _usual_end(data: bytes, at: int, handlers: Mapping[int, Handler]) -> int:
+    """Return the end of frames that take the usual way, the first of which is at `at`."""
+    while handlers and len(data) - at >= LENGTH_BYTES:
+        at += LENGTH_BYTES + int.from_bytes(data[at : at + LENGTH_BYTES], "big")
+        if (found := _decode(data, at)) is not None and found[0] in handlers:
+            return at
+    return len(data)
+
+
 def _decode(data: bytes, at: int) -> tuple[int, Entry, int] | None:
     """Decode a plain MESSAGE; return its consumer id, its entry and its end."""
     end = at + LENGTH_BYTES + int.from_bytes(data[at : at + LENGTH_BYTES], "big")
@@ -110,9 +119,9 @@ class Splicing(Protocol):
 
 
 class PushReader(Protocol):
-    """Delivers the MESSAGEs at the beginning of the bytes that an owner sends, and passes the rest on.
+    """Delivers the plain MESSAGEs in the bytes that an owner sends, and passes the other frames on, in order.
 
-    If a frame had arrived in part, its remaining bytes are passed on first. So a burst costs one MESSAGE for each receive.
+    A frame that had arrived in part is passed on, too. So of a burst one MESSAGE for each receive takes the usual way.
 
     Attributes:
         splicing: surrounds the deliveries of splices; None before the first one.
@@ -130,7 +139,7 @@ class PurePushReader:
     """PushReader in Python.
 
     Args:
-        rest: gets the bytes after the MESSAGEs.
+        rest: gets the bytes of other frames.
         handlers: a handler of entries, or in C a splice, by consumer id.
         splitter: splits the bytes that `rest` gets.
     """
@@ -153,15 +162,14 @@ class PurePushReader:
             missing = self._splitter.missing
             self._rest(data[:missing])
             data = data[missing:]
-        if self._handlers:
-            runs, end = _decode_all(data, self._handlers)
+        while data:
+            runs, begin = _decode_all(data, self._handlers)
             for on_entries, entries in runs:
                 on_entries(entries)
-            if end == len(data):
-                return
+            end = _usual_end(data, begin, self._handlers)
+            if begin < end:
+                self._rest(data[begin:end])
             data = data[end:]
-        if data:
-            self._rest(data)
 
 
 _native: Any = native.load("readonly_engine.wire._entries")

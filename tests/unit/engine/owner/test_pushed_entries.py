@@ -70,17 +70,24 @@ async def test_entries_come_together_by_consumer_and_in_order(pushed):
     assert not first.commands + other.commands
 
 
-async def test_messages_of_other_consumers_and_what_follows_them_go_the_usual_way(pushed):
+async def test_only_messages_of_other_consumers_go_the_usual_way(pushed):
     connection, ids, first, _, other = pushed
-    connection.data_received(frame(ids[0], 1) + frame(ids[2], 1) + frame(ids[0], 2))
-    assert first.whole == [[1]]
-    assert (other.commands, first.commands) == ([(1, b"e1")], [(2, b"e2")])
+    connection.data_received(frame(ids[0], 1) + frame(ids[2], 1) + frame(ids[2], 2) + frame(ids[0], 2))
+    assert first.whole == [[1], [2]]
+    assert (other.commands, first.commands) == ([(1, b"e1"), (2, b"e2")], [])
+
+
+async def test_nothing_behind_a_broken_frame_is_delivered(pushed):
+    connection, ids, first, *_ = pushed
+    broken = (8).to_bytes(4, "big") + (99).to_bytes(4, "big") + bytes(4)
+    connection.data_received(frame(ids[0], 1) + broken + frame(ids[0], 2) + frame(ids[2], 1))
+    assert (first.whole, first.commands, connection.closed) == ([[1]], [], True)
 
 
 async def test_a_redelivered_message_is_a_command(pushed):
     connection, ids, first, *_ = pushed
     connection.data_received(frame(ids[0], 1, 2) + frame(ids[0], 2))
-    assert (first.whole, first.commands) == ([], [(1, b"e1"), (2, b"e2")])
+    assert (first.whole, first.commands) == ([[2]], [(1, b"e1")])
 
 
 async def test_every_cut_of_the_stream_brings_each_message_once_and_in_order(pushed):
@@ -105,8 +112,7 @@ async def test_a_consumer_that_has_been_removed_gets_nothing(pushed):
     assert not first.whole + first.commands
     close = BaseCommand(type=BaseCommand.CLOSE_CONSUMER, close_consumer=CommandCloseConsumer(consumer_id=ids[1]))
     connection.data_received(frame(ids[1], 2) + encode_command(close))
-    assert second.commands == [(1, b"e1"), (None, b"")]
-    assert second.whole == [[2]]
+    assert (second.whole, second.commands) == ([[1], [2]], [(None, b"")])
 
 
 async def test_the_payload_is_the_entry(pushed):
