@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from readonly_engine.background import end_with, run_forever
 from readonly_engine.bookkeeper.errors import BatchUnsupportedError, BookKeeperError, NoSuchLedgerError
@@ -24,7 +24,7 @@ from readonly_engine.bookkeeper.tail_state import (
 from readonly_engine.wire.errors import DigestMismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Sequence
 
     from readonly_engine.bookkeeper.ledger import LedgerReader
     from readonly_engine.wire.entry import Entry
@@ -35,6 +35,30 @@ EMPTY_WAIT_S = (0.05, 0.5)
 """First and longest wait before the next attempt at a bookie without data of the ledger, which cannot be polled."""
 
 BACKOFF_S = (0.1, 5.0)
+
+
+class FollowedLog(Protocol):
+    """The log of an open ledger.
+
+    Attributes:
+        pause: seconds without need for new entries; those of the meantime are requested together.
+        wants_entries: whether entries are needed, and not only the LAC. If not, polls stay at a high rate, at the same pace: the
+            reply to each has the LAC, and one entry.
+    """
+
+    @property
+    def pause(self) -> float:
+        """See above."""
+
+    @property
+    def wants_entries(self) -> bool:
+        """See above."""
+
+    def lac_advanced(self, ledger_id: int, lac: int, entries: Sequence[Entry]) -> None:
+        """Accept the LAC and the entries of a reply. Entries may be beyond the LAC, and the LAC may be unchanged."""
+
+    async def ask_owner(self) -> None:
+        """Ask the topic's owner broker for its last entry, and confirm it at the follower."""
 
 
 class LacFollower:
@@ -55,26 +79,12 @@ class LacFollower:
 
     Args:
         ledger: the ledger, open at first.
-        advanced: called with the LAC and the entries of a reply. Entries may be beyond the LAC, and the LAC may be unchanged.
-        ask_owner: asks the topic's owner broker for its last entry, and confirms it here.
-        pause: seconds without need for new entries; those of the meantime are requested together.
-        wants_entries: whether entries are needed, and not only the LAC. If not, polls stay at a high rate, at the same pace: the
-            reply to each has the LAC, and one entry.
+        log_: the log that it belongs to.
     """
 
-    def __init__(
-        self,
-        ledger: LedgerReader,
-        advanced: Callable[[int, Sequence[Entry]], None],
-        ask_owner: Callable[[], Awaitable[None]],
-        pause: Callable[[], float] = lambda: 0.0,
-        wants_entries: Callable[[], bool] = lambda: True,
-    ) -> None:
+    def __init__(self, ledger: LedgerReader, log_: FollowedLog) -> None:
         self._ledger = ledger
-        self._advanced = advanced
-        self._ask_owner = ask_owner
-        self._pause = pause
-        self._wants_entries = wants_entries
+        self._log = log_
         self._loop = asyncio.get_running_loop()
         self._ensemble: tuple[str, ...] = ()
         self._poll_target: PollTarget | None = None
@@ -118,7 +128,7 @@ class LacFollower:
         if not self._rise(lac) and not entries:
             return
         self._on_answer()
-        self._advanced(self.lac, entries)
+        self._log.lac_advanced(self._ledger.ledger_id, self.lac, entries)
 
     def accept(self, lac: int, *, together: bool) -> None:
         """Accept a LAC that the owner has pushed, without a callback; ignore a lower one than before.
@@ -152,13 +162,15 @@ class LacFollower:
         """Stop all polls and probes until `resume`."""
         self._suspended = True
         self.stop()
+        # An idle topic has a follower that stays suspended.
+        self._ensemble, self._poll_target = (), None
+        self._polls.clear()
         self._be_idle()
 
     def resume(self) -> None:
         """Poll the bookies again; nothing happens unless the follower is suspended."""
         if self._suspended:
             self._suspended = False
-            self._ensemble = ()
             self.update()
 
     def stop(self) -> None:
@@ -187,7 +199,7 @@ class LacFollower:
                 elif not primed:
                     await self._await_entries(bookie_id)
                     primed = True
-                elif self._poll_target is None and not self._wants_entries() and self._ledger.is_far(bookie_id):
+                elif self._poll_target is None and not self._log.wants_entries and self._ledger.is_far(bookie_id):
                     await self._poll_far(bookie_id, polls)
                 else:
                     await self._poll(bookie_id, polls)
@@ -222,13 +234,13 @@ class LacFollower:
     async def _poll(self, bookie_id: str, polls: LongPollSchedule) -> None:
         """Wait for the next entry at the poll target, or at each bookie of a striped ledger."""
         await asyncio.sleep(0)  # dispatch to subscribers first: they then set the pause
-        if pause := self._pause():
+        if pause := self._log.pause:
             await asyncio.sleep(pause)
         flows = False
         if self._poll_target is not None:
             now = self._loop.time()
             self._poll_target.switch_to_best(self._ledger.best_first, now)
-            flows = self._arrival_rate.quick(now) and self._wants_entries()
+            flows = self._arrival_rate.quick(now) and self._log.wants_entries
             if flows and await self._read_tail_batch(bookie_id, polls):
                 return
         previous, wait_s = polls.next(self.lac)
@@ -350,5 +362,5 @@ class LacFollower:
         self._explicit |= found.explicit
         self.confirm(found.lac)
         if found.last_entry > self.lac and (not self._explicit or rested >= EXPLICIT_LAC_WAIT_S):
-            await self._ask_owner()
+            await self._log.ask_owner()
         return found.last_entry > self.lac

@@ -61,6 +61,47 @@ def ledger_path(root: str, ledger_id: int) -> str:
     return f"{root}/{digits[:3]}/{digits[3:7]}/{digits[7:11]}/{digits[11:15]}/L{digits[15:]}"
 
 
+class _TopicChanges:
+    """Decodes the values of a topic's node. An object is smaller than a closure, and there are tens of thousands."""
+
+    __slots__ = ("_changed", "_created", "_topic")
+
+    def __init__(self, topic: TopicName, changed: Callable[[ManagedLedgerInfo | None], None]) -> None:
+        self._topic = topic
+        self._changed = changed
+        self._created: tuple[int, int] | None = None
+
+    def __call__(self, node: Versioned | None) -> None:
+        before, self._created = self._created, None if node is None else (node.origin, node.created_ms)
+        now = self._created
+        if before is not None and now is not None and before[0] == now[0] and before != now:
+            self._changed(None)
+        try:
+            info = None if node is None else decode_managed_ledger(node.value)
+        except WireError as error:
+            log.error("cannot follow the topic's node: topic=%s error=%s", self._topic, error)  # noqa: TRY400 - the text is enough
+            return
+        self._changed(info)
+
+
+class _LedgerChanges:
+    """Decodes the values of a ledger's node."""
+
+    __slots__ = ("_changed", "_ledger_id")
+
+    def __init__(self, ledger_id: int, changed: Callable[[int, LedgerMetadata | None], None]) -> None:
+        self._ledger_id = ledger_id
+        self._changed = changed
+
+    def __call__(self, node: Versioned | None) -> None:
+        try:
+            metadata = None if node is None else decode_ledger_metadata(node.value)
+        except WireError as error:
+            log.error("cannot follow the ledger's node: ledger=%d error=%s", self._ledger_id, error)  # noqa: TRY400
+            return
+        self._changed(self._ledger_id, metadata)
+
+
 class ClusterMetadata:
     """Read access to one cluster's metadata.
 
@@ -81,36 +122,11 @@ class ClusterMetadata:
 
     def watch_topic(self, topic: TopicName, changed: Callable[[ManagedLedgerInfo | None], None]) -> Watch:
         """Watch a topic's list of ledgers; None while the topic does not exist, and once when it was created again meanwhile."""
-        path = topic.managed_ledger_path
-        created: tuple[int, int] | None = None
+        return self._store.watch(topic.managed_ledger_path, _TopicChanges(topic, changed))
 
-        def on_change(node: Versioned | None) -> None:
-            nonlocal created
-            before, created = created, None if node is None else (node.origin, node.created_ms)
-            if before is not None and created is not None and before[0] == created[0] and before != created:
-                changed(None)
-            try:
-                info = None if node is None else decode_managed_ledger(node.value)
-            except WireError as error:
-                log.error("cannot follow a node: path=%s error=%s", path, error)  # noqa: TRY400 - the text is enough
-                return
-            changed(info)
-
-        return self._store.watch(path, on_change)
-
-    def watch_ledger(self, ledger_id: int, changed: Callable[[LedgerMetadata | None], None]) -> Watch:
-        """Watch a ledger's metadata; None once it is deleted."""
-        path = ledger_path(self._root, ledger_id)
-
-        def on_change(node: Versioned | None) -> None:
-            try:
-                metadata = None if node is None else decode_ledger_metadata(node.value)
-            except WireError as error:
-                log.error("cannot follow a node: path=%s error=%s", path, error)  # noqa: TRY400
-                return
-            changed(metadata)
-
-        return self._bookkeeper.watch(path, on_change)
+    def watch_ledger(self, ledger_id: int, changed: Callable[[int, LedgerMetadata | None], None]) -> Watch:
+        """Watch a ledger's metadata. `changed` gets the ledger's id, and the metadata or, once it is deleted, None."""
+        return self._bookkeeper.watch(ledger_path(self._root, ledger_id), _LedgerChanges(ledger_id, changed))
 
     def watch_racks(self, changed: Callable[[dict[str, str]], None]) -> Watch:
         """Watch the racks of bookies: bookie id to `/rack` or `/zone/rack`, for each bookie that has one."""

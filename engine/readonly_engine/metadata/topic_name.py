@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import quote_plus, unquote_plus
@@ -103,7 +104,8 @@ def _parse(text: str) -> TopicName:
         )
     if len(parts) != 3 or not parts[2] or not all(_TENANT_OR_NAMESPACE.fullmatch(part) for part in parts[:2]):
         raise TopicNameError(f"{text!r} is not a topic name; write persistent://TENANT/NAMESPACE/TOPIC")
-    return TopicName(domain, *parts)
+    tenant, namespace, local_name = parts
+    return TopicName(*map(sys.intern, (domain, tenant, namespace)), local_name)  # one object of each for all topics
 
 
 _parse_cached = lru_cache(maxsize=MAX_CACHED_NAMES)(_parse)

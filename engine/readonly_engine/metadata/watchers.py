@@ -53,13 +53,20 @@ class _Key(NamedTuple):
 
 
 class _Handler:
-    """Callback of kazoo for all watches of a kind on a node; runs in a thread of kazoo's."""
+    """The watches of a kind on a node, and kazoo's callback for all of them, which runs in a thread of kazoo's.
 
-    __slots__ = ("_key", "_watchers")
+    Attributes:
+        watches: the watches, as a rule one.
+        given: whether kazoo may have the callback.
+    """
+
+    __slots__ = ("_key", "_watchers", "given", "watches")
 
     def __init__(self, watchers: Watchers, key: _Key) -> None:
         self._watchers = watchers
         self._key = key
+        self.watches: tuple[NodeWatch[Any], ...] = ()
+        self.given = False
 
     def __call__(self, _event: object) -> None:
         self._watchers.fired(self._key)
@@ -76,32 +83,39 @@ class Watchers:
     def __init__(self, client: KazooClient, loop: asyncio.AbstractEventLoop) -> None:
         self._client = client
         self._loop = loop
-        self._watches: dict[_Key, tuple[NodeWatch[Any], ...]] = {}  # as a rule one
         self._handlers: dict[_Key, _Handler] = {}
 
     @property
     def all(self) -> list[NodeWatch[Any]]:
         """All watches."""
-        return [watch for watches in self._watches.values() for watch in watches]
+        return [watch for handler in self._handlers.values() for watch in handler.watches]
 
     def add(self, kind: int, path: str, watch: NodeWatch[Any]) -> None:
         """Add a watch on a node."""
-        key = _Key(kind, path)
-        self._watches[key] = (*self._watches.get(key, ()), watch)
+        self._handler(kind, path).watches += (watch,)
 
     def handler(self, kind: int, path: str) -> _Handler:
         """Return the callback for kazoo. All watches on a node share one, as kazoo calls each callback once."""
+        handler = self._handler(kind, path)
+        handler.given = True
+        return handler
+
+    def _handler(self, kind: int, path: str) -> _Handler:
         key = _Key(kind, path)
-        return self._handlers.setdefault(key, _Handler(self, key))
+        if (handler := self._handlers.get(key)) is None:
+            handler = self._handlers[key] = _Handler(self, key)
+        return handler
 
     def remove(self, kind: int, path: str, watch: NodeWatch[Any]) -> None:
         """Remove a watch on a node."""
         key = _Key(kind, path)
-        if watches := tuple(one for one in self._watches.get(key, ()) if one is not watch):
-            self._watches[key] = watches
+        if (handler := self._handlers.get(key)) is None:
             return
-        self._watches.pop(key, None)
-        if self._handlers.pop(key, None) is None:
+        handler.watches = tuple(one for one in handler.watches if one is not watch)
+        if handler.watches:
+            return
+        del self._handlers[key]
+        if not handler.given:
             return
         self._forget(key)
         if not self._client.connected:
@@ -116,11 +130,14 @@ class Watchers:
         self._call_soon(self._refresh, key)
 
     def _refresh(self, key: _Key) -> None:
-        for watch in self._watches.get(key, ()):
-            watch.refresh()
+        if (handler := self._handlers.get(key)) is not None:
+            for watch in handler.watches:
+                watch.refresh()
 
     def _forget(self, key: _Key) -> None:
-        if key not in self._watches:
+        handler = self._handlers.get(key)
+        if handler is None or not handler.watches:  # a read in flight may have made one without
+            self._handlers.pop(key, None)
             of_kind = self._client._child_watchers if key.kind == CHILDREN else self._client._data_watchers  # noqa: SLF001
             of_kind.pop(self._rooted(key.path), None)
 

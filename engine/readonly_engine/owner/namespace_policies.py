@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import sys
 from collections import OrderedDict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
@@ -259,7 +260,7 @@ class NamespacePolicies:
             return None
         changes = kept.version or str(kept.at // UNSEEN_S)
         seen = repr((changes, kept.policies, [configuration.get(name) for name in _FOLLOWED]))
-        return hashlib.sha256(seen.encode()).hexdigest()  # short: one is kept for each open topic
+        return sys.intern(hashlib.sha256(seen.encode()).hexdigest())  # each open topic keeps it
 
     async def entry_filters(self, topic: TopicName, max_age_s: float) -> str | None:
         """Return the names of a topic's entry filters, empty for none; None if it may have its own, or if that is unknown.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from functools import partial
 from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING
 
@@ -58,7 +57,7 @@ class TopicLog:
         cache: the cache of entries.
         owner_last_entry: asks the owner for the topic's last entry (None: unknown now); for clusters without explicit LAC.
         tiered: reads offloaded ledgers; None to read only the copies on bookies.
-        on_deleted: called when the metadata store does not have the topic any more.
+        on_deleted: called with the topic when the metadata store does not have it any more.
         chain: the topic's ledgers; None for a new chain.
 
     Attributes:
@@ -77,7 +76,7 @@ class TopicLog:
         cache: EntryCache,
         owner_last_entry: Callable[[], Awaitable[Position | None]],
         tiered: TieredStorage | None = None,
-        on_deleted: Callable[[], None] = lambda: None,
+        on_deleted: Callable[[TopicName], None] = lambda _: None,
         chain: LedgerChain | None = None,
     ) -> None:
         self.topic = topic
@@ -93,8 +92,8 @@ class TopicLog:
         self._readers = LedgerReaders(cluster, pool, self._ledger_watches)
         self._sources = LedgerSources(topic, self._readers.read, tiered)
         self._reads = SharedReads(self.chain, cache, self._sources)
-        self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._notifier = TailNotifier(str(topic), self.chain, self.read)
+        self._opened: asyncio.Future[None] | None = asyncio.get_running_loop().create_future()  # None once it is
+        self._notifier = TailNotifier(topic, self.chain, self.read)
         self._splice: Lag | None = None
         self.followed = Follow.ENTRIES
         self.on_followed: Callable[[], None] = lambda: None
@@ -108,6 +107,8 @@ class TopicLog:
         Raises:
             MetadataError: the metadata store did not answer in time.
         """
+        if self._opened is None:
+            return
         try:
             async with asyncio.timeout(OPEN_TIMEOUT_S):
                 await await_shared(self._opened)
@@ -342,7 +343,7 @@ class TopicLog:
         gone = sorted(before - known)
         if gone and info is None:
             log.info("topic was deleted: topic=%s", self.topic)
-            self._on_deleted()
+            self._on_deleted(self.topic)
         elif gone:
             log.info(
                 "ledgers were trimmed, or removed as empty: topic=%s count=%d last=%d", self.topic, len(gone), gone[-1]
@@ -352,11 +353,9 @@ class TopicLog:
             self._forget_tail(ledger_id)
         for ledger_id in self.chain.stored.open_ledgers:
             if ledger_id not in self._ledger_watches:
-                self._ledger_watches[ledger_id] = self._cluster.watch_ledger(
-                    ledger_id, partial(self._ledger_changed, ledger_id)
-                )
-        if not self._opened.done() and not self.chain.stored.open_ledgers:
-            self._opened.set_result(None)
+                self._ledger_watches[ledger_id] = self._cluster.watch_ledger(ledger_id, self._ledger_changed)
+        if not self.chain.stored.open_ledgers:
+            self._set_opened()
         self._notifier.on_limit_changed(at_once=True)
 
     def _ledger_changed(self, ledger_id: int, metadata: LedgerMetadata | None) -> None:
@@ -371,25 +370,36 @@ class TopicLog:
         elif ledger_id in self._tails:
             self._tails[ledger_id].update()
         else:
-            tail = LacFollower(
-                reader,
-                partial(self._lac_advanced, ledger_id),
-                self._ask_owner,
-                lambda: self._notifier.pause,
-                lambda: self.followed is Follow.ENTRIES,
-            )
-            self._polls.follow(ledger_id, tail)
-        if not self._opened.done():
-            self._opened.set_result(None)
+            self._polls.follow(ledger_id, LacFollower(reader, self))
+        self._set_opened()
         self._notifier.on_limit_changed(at_once=True)
 
-    def _lac_advanced(self, ledger_id: int, lac: int, entries: Sequence[Entry]) -> None:
+    def _set_opened(self) -> None:
+        if self._opened is not None:
+            self._opened.set_result(None)
+            self._opened = None
+
+    # What followers of its open ledgers need (FollowedLog)
+
+    @property
+    def pause(self) -> float:
+        """Seconds without need for new entries."""
+        return self._notifier.pause
+
+    @property
+    def wants_entries(self) -> bool:
+        """Whether entries are needed, and not only the LAC."""
+        return self.followed is Follow.ENTRIES
+
+    def lac_advanced(self, ledger_id: int, lac: int, entries: Sequence[Entry]) -> None:
+        """Accept the LAC of an open ledger, and entries that came with it."""
         if entries and (self.followed is Follow.ENTRIES or entries[0].entry_id == lac):
             self._notifier.on_entries(self._cache.put_all([TopicEntry(entry) for entry in entries]))
         if self.chain.lac_advanced(ledger_id, lac) and self.followed > Follow.LEDGERS:
             self._notifier.on_limit_changed()
 
-    async def _ask_owner(self) -> None:
+    async def ask_owner(self) -> None:
+        """Ask the owner for the topic's last entry, and confirm it."""
         if (last := await self._owner_last_entry()) is not None:
             self.confirm(last)
 

@@ -45,7 +45,7 @@ class LedgerSources:
         bookies: Callable[[int, int, int], Awaitable[list[Entry]]],
         tiered: TieredStorage | None,
     ) -> None:
-        self._topic_path = topic.managed_ledger_path.removeprefix(_ROOT)
+        self._topic = topic
         self._bookies = bookies
         self._tiered = tiered
         self._offloaded: dict[int, OffloadContext] = {}
@@ -97,5 +97,6 @@ class LedgerSources:
     async def _read_tiered(self, ledger_id: int, context: OffloadContext, first: int, last: int) -> list[Entry]:
         if self._tiered is None:
             raise ReadFailedError("it is in tiered storage only, which is not read here")
-        ledger = await self._tiered.open(self._topic_path, ledger_id, context)
+        topic_path = self._topic.managed_ledger_path.removeprefix(_ROOT)
+        ledger = await self._tiered.open(topic_path, ledger_id, context)
         return await ledger.read(first, last)

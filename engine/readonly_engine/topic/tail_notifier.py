@@ -19,6 +19,7 @@ from readonly_engine.wire.entry_view import summarize
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.topic.chain import LedgerChain
     from readonly_engine.topic.dispatch_hold import DispatchLimit
     from readonly_engine.topic.entries import TopicEntry
@@ -87,12 +88,12 @@ class TailNotifier:
     """
 
     def __init__(
-        self, name: str, chain: LedgerChain, read: Callable[[Position, int], Awaitable[list[TopicEntry]]]
+        self, topic: TopicName, chain: LedgerChain, read: Callable[[Position, int], Awaitable[list[TopicEntry]]]
     ) -> None:
         self.latest_batch: TailBatch | None = None
         self.notifying = False
         self.follow = Follow.ENTRIES
-        self._name = name
+        self._topic = topic
         self._chain = chain
         self._read = read
         # dicts as sets: of an empty set there are 216 bytes, of an empty dict 64
@@ -337,7 +338,7 @@ class TailNotifier:
                 size += summarize(found)[1]
                 position = self._chain.after(found[-1].position)
         except BookKeeperError as error:
-            log.info("read of new entries failed: topic=%s error=%s", self._name, error)
+            log.info("read of new entries failed: topic=%s error=%s", self._topic, error)
         batch = TailBatch(entries, position, complete=entries[-1].position >= limit) if entries else None
         self._notify(batch, limit)
 
@@ -355,7 +356,7 @@ class TailNotifier:
         """Log an unexpected error and continue later: it must neither end the dispatch nor become a busy loop."""
         log.error(
             "dispatch of new entries failed unexpectedly, retrying: topic=%s retry_s=%g",
-            self._name,
+            self._topic,
             RESTART_DELAY_S,
             exc_info=error,
         )

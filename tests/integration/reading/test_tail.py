@@ -30,14 +30,14 @@ class Followed:
     def __init__(self, ledger: HandMadeLedger, pool: BookiePool) -> None:
         self.ledger = ledger
         self.written = -1
-        self.tail = LacFollower(
-            LedgerReader(ledger.ledger_id, decode_ledger_metadata(ledger.metadata()), pool), self._advanced, self._owner
-        )
+        self.pause, self.wants_entries = 0.0, True
+        self.tail = LacFollower(LedgerReader(ledger.ledger_id, decode_ledger_metadata(ledger.metadata()), pool), self)
 
-    def _advanced(self, lac: int, entries: object) -> None:
-        pass
+    def lac_advanced(self, ledger_id: int, lac: int, entries: object) -> None:
+        """As FollowedLog."""
 
-    async def _owner(self) -> None:
+    async def ask_owner(self) -> None:
+        """As FollowedLog."""
         self.tail.confirm(self.written)
 
     async def add_last(self, entry_id: int) -> None:

@@ -87,6 +87,8 @@ class ServedTopic:
             state.joining -= 1
             if not state.joining:
                 del self._join_states[subscription]
+                if not self._join_states:
+                    self._join_states.clear()  # an empty dict that had a key keeps room for eight
 
     def drop(self, subscription: Subscription) -> None:
         """Remove a subscription whose last consumer has left."""

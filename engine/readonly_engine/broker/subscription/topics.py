@@ -330,15 +330,14 @@ class TopicRegistry:
         self,
         name: TopicName,
         last_entry: Callable[[], Awaitable[Position | None]],
-        on_deleted: Callable[[], None] = lambda: None,
+        on_deleted: Callable[[TopicName], None] = lambda _: None,
     ) -> TopicLog:
         return TopicLog(name, self._cluster, self._pool, self._cache, last_entry, self._tiered, on_deleted)
 
     def _open(self, topic: TopicName, links: TopicLinks) -> TopicLog:
-        on_deleted = partial(self._on_deleted, topic)
         if self._replay is None:
-            return self._make_log(topic, links.last_entry, on_deleted)
-        parts = (self._cluster, self._pool, self._cache, links.last_entry, self._tiered, on_deleted, self._replay)
+            return self._make_log(topic, links.last_entry, self._on_deleted)
+        parts = (self._cluster, self._pool, self._cache, links.last_entry, self._tiered, self._on_deleted, self._replay)
         return ReplayLog(topic, *parts)
 
     def subscriptions(self) -> Iterable[Subscription]:

@@ -78,7 +78,7 @@ class ReplayLog(TopicLog):
         cache: EntryCache,
         owner_last_entry: Callable[[], Awaitable[Position | None]],
         tiered: TieredStorage | None,
-        on_deleted: Callable[[], None],
+        on_deleted: Callable[[TopicName], None],
         replay: SharedClock,
     ) -> None:
         self._wake = asyncio.Event()
@@ -189,7 +189,8 @@ class ReplayLog(TopicLog):
         self._wake.set()
 
     async def _release_entries(self) -> None:
-        await await_shared(self._opened)
+        if self._opened is not None:
+            await await_shared(self._opened)
         lacs_known = False
         self._gate, self._following = ReplayGate(), None
         pause = RETRY_S[0]

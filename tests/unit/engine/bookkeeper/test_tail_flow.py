@@ -125,14 +125,17 @@ def follow(scene, *, batches=True, entries=True, names="a"):
         async def resolve(name):
             return servers[name].sockets[0].getsockname()[:2]
 
-        async def ask_owner():
-            pass
-
         told = []
 
-        def advanced(lac, entries):
-            assert lac <= max(one.lac for one in bookies.values()), "beyond what is confirmed"
-            told.append((lac, [entry.entry_id for entry in entries]))
+        class Log:
+            pause, wants_entries = PAUSE_S, entries
+
+            def lac_advanced(self, _, lac, new):
+                assert lac <= max(one.lac for one in bookies.values()), "beyond what is confirmed"
+                told.append((lac, [entry.entry_id for entry in new]))
+
+            async def ask_owner(self):
+                pass
 
         for one in bookies.values():
             await one.write(1)
@@ -147,7 +150,7 @@ def follow(scene, *, batches=True, entries=True, names="a"):
             last_entry_id=-1,
             digest_type=Metadata.CRC32C,
         )
-        tail = LacFollower(LedgerReader(LEDGER, metadata, pool), advanced, ask_owner, lambda: PAUSE_S, lambda: entries)
+        tail = LacFollower(LedgerReader(LEDGER, metadata, pool), Log())
         try:
             async with asyncio.timeout(DEADLINE_S):
                 await scene(bookie if len(names) == 1 else list(bookies.values()), tail, told)
