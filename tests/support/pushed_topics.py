@@ -156,6 +156,32 @@ class Consumer:
         self.connection.send(frame)
 
 
+class Links:
+    """As TailLinks, with one connection for all topics."""
+
+    def __init__(self, stage: Stage, topic: Topic) -> None:
+        self._stage, self._topic = stage, topic
+
+    def connection(self, _: OwnerConnection | None) -> OwnerConnection:
+        """Return the connection."""
+        return self._stage.owner.connection
+
+    async def push_obstacle(self) -> str:
+        """Allow pushes."""
+        return ""
+
+    def count_tail_change(self) -> None:
+        """Count nothing."""
+
+    def guarding(self) -> bool:
+        """Return False."""
+        return False
+
+    def subscriptions(self) -> int:
+        """Return the number of subscriptions."""
+        return len(self._topic.served.subscriptions)
+
+
 class Topic:
     """One topic with an open ledger, whose owner pushes."""
 
@@ -174,12 +200,8 @@ class Topic:
         self.tail = self.served.tail = TailConsumer(
             self.name,
             self.log,
-            lambda _: stage.owner.connection,
+            Links(stage, self),
             self.transactions.on_pushed,
-            stage.no_obstacle,
-            lambda: None,
-            lambda: False,
-            lambda: len(self.served.subscriptions),
             stage.probes,
             stage.settings,
             self.served.fanout if stage.splices else None,
@@ -292,10 +314,6 @@ class Stage:
     async def no_bookie(self, bookie_id: str) -> tuple[str, int]:
         """Know no bookie."""
         raise BookKeeperError(bookie_id)
-
-    async def no_obstacle(self) -> str:
-        """Allow pushes."""
-        return ""
 
     async def get(self, path: str) -> None:
         """Store nothing (MetadataStore)."""

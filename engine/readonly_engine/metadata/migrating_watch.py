@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class MigratingWatch(Generic[T]):
         self._path = path
         self._changed = changed
         self._stopped = stopped
-        self._last: T | None = None
+        self._last: object = None  # of the last value, as `_compared`
         self._notified = self._switched = False
         self._watch = self._open(store)
 
@@ -42,9 +43,9 @@ class MigratingWatch(Generic[T]):
         """Watch the node in a store."""
         raise NotImplementedError
 
-    def _same(self, one: T, other: T) -> bool:
-        """Return whether two values of different stores are the same."""
-        return one == other
+    def _compared(self, value: T) -> object:
+        """Return what is the same for the same values of different stores."""
+        return value
 
     def move(self, store: MetadataStore) -> None:
         """Go on in another store."""
@@ -59,8 +60,9 @@ class MigratingWatch(Generic[T]):
 
     def _on_change(self, value: T) -> None:
         switched, self._switched = self._switched, False
-        known = switched and self._same(self._last, value)  # type: ignore[arg-type] # `_notified`, so it is one
-        self._last, self._notified = value, True
+        compared = self._compared(value)
+        known = switched and compared == self._last
+        self._last, self._notified = compared, True
         if not known:
             self._changed(value)
 
@@ -96,5 +98,6 @@ class MigratingValue(MigratingWatch["Versioned | None"]):
     def _on_copy(self, found: Versioned | None) -> None:
         self._on_change(None if found is None else found._replace(origin=1))
 
-    def _same(self, one: Versioned | None, other: Versioned | None) -> bool:
-        return one == other if one is None or other is None else one.value == other.value
+    def _compared(self, value: Versioned | None) -> object:
+        # Shorter than the value: there are tens of thousands of watches.
+        return None if value is None else hashlib.blake2b(value.value, digest_size=16).digest()

@@ -105,7 +105,8 @@ def _parse(text: str) -> TopicName:
     if len(parts) != 3 or not parts[2] or not all(_TENANT_OR_NAMESPACE.fullmatch(part) for part in parts[:2]):
         raise TopicNameError(f"{text!r} is not a topic name; write persistent://TENANT/NAMESPACE/TOPIC")
     tenant, namespace, local_name = parts
-    return TopicName(*map(sys.intern, (domain, tenant, namespace)), local_name)  # one object of each for all topics
+    # One object of each part for all topics that share it.
+    return TopicName(sys.intern(domain), sys.intern(tenant), sys.intern(namespace), local_name)
 
 
 _parse_cached = lru_cache(maxsize=MAX_CACHED_NAMES)(_parse)

@@ -85,6 +85,18 @@ def _wait_pushed(engine: BrokerProcess, count: int) -> float:
     raise DevstackError(f"the owner does not push {count:,} topics after {PUSHED_S:g} s")
 
 
+def _readers(engine: BrokerProcess, topics: str, count: int) -> LoadClient:
+    """Return a client with a reader for each topic, after they have subscribed."""
+    return LoadClient(
+        "consume",
+        broker=engine.address,
+        topic=topics,
+        consumers=count,
+        connections=CONNECTIONS,
+        subscription="idle-#",
+    )
+
+
 def _measure(
     cluster: BenchCluster, engine: BrokerProcess, count: int, added: int, readers: LoadClient, *, pushed: bool
 ) -> IdleTopics:
@@ -117,9 +129,7 @@ def run(cluster: BenchCluster, plan: Plan) -> Report:
             added = count - (results[-1].count if results else 0)
             say(f"{added:,} topics are created")
             cluster.create_topics(f"{base}-{step}-#", added)
-            options = {"consumers": added, "connections": CONNECTIONS, "subscription": "idle-#"}
-            reader = LoadClient("consume", broker=engine.address, topic=f"{base}-{step}-#", **options)
-            readers = stack.enter_context(reader)
+            readers = stack.enter_context(_readers(engine, f"{base}-{step}-#", added))
             results.append(_measure(cluster, engine, count, added, readers, pushed=plan.tail != "bookies"))
             say(f"{count:,} topics: {results[-1].share('engine'):.2%} of a core, {results[-1].memory / 1e6:.0f} MB")
     rows = [

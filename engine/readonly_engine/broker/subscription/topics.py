@@ -367,16 +367,11 @@ class TopicRegistry:
             served.log.on_followed = lambda: None
             served.tail = None
         if served.tail is None and settings is not None:
-            links = TopicLinks(self._links, topic)
             served.tail = TailConsumer(
                 topic,
                 served.log,
-                links.connection,
+                TopicLinks(self._links, topic),
                 served.transactions.on_pushed,
-                links.push_obstacle,
-                links.count_tail_change,
-                links.guarding,
-                links.subscriptions,
                 self._owner_probes,
                 settings,
                 served.fanout,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from readonly_engine.background import ends
 from readonly_engine.bookkeeper.errors import BookKeeperError
@@ -28,7 +28,7 @@ from readonly_engine.wire.pulsar_pb2 import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
     from readonly_engine.broker.fanout.tail_fanout import TailFanout
     from readonly_engine.broker.tail.budget import PushTotals, TailSettings
@@ -56,6 +56,29 @@ LEFT_S: Final = 1.0
 """Wait after a consumer of the connection has left: more may leave, and its client may subscribe again."""
 
 
+class TailLinks(Protocol):
+    """What a topic's tail needs of its owner and its consumers."""
+
+    def connection(self, present: OwnerConnection | None) -> OwnerConnection | None:
+        """Return this connection to the owner if a consumer of the topic has it, else that of any; None while there is none."""
+
+    async def push_obstacle(self) -> str:
+        """Return the policy that forbids one more subscription, empty for none.
+
+        Raises:
+            RelayError: the owner does not answer.
+        """
+
+    def count_tail_change(self) -> None:
+        """Count a change between pushes and reads from bookies."""
+
+    def guarding(self) -> bool:
+        """Return whether the cluster may have transactions."""
+
+    def subscriptions(self) -> int:
+        """Return the number of the topic's subscriptions on this broker."""
+
+
 class TailConsumer:
     """Lets the owner push a topic's entries into its log while they are few, instead of polls at bookies.
 
@@ -69,13 +92,8 @@ class TailConsumer:
     Args:
         topic: the topic.
         log_: its log.
-        connection: returns the given connection to the topic's owner if a consumer of the topic has it, otherwise that of any
-            consumer; None while there is none.
+        links: the topic's owner and consumers.
         on_pushed: called with pushed entries: the owner lets consumers read up to there, and has committed their transactions.
-        obstacle: returns the policy that forbids one more subscription, empty for none; raises RelayError.
-        on_change: called at each change between pushes and reads from bookies.
-        has_transactions: returns whether the cluster may have transactions.
-        readers: returns the number of the topic's subscriptions on this broker.
         probes: notices owners that are silent.
         settings: name of the subscription, and bound of the pushes.
         fanout: the topic's fan-out.
@@ -99,19 +117,15 @@ class TailConsumer:
         "_counted",
         "_failure",
         "_gaps",
-        "_has_transactions",
         "_leave_timer",
+        "_links",
         "_log",
         "_loop",
         "_name",
         "_next",
-        "_obstacle",
-        "_on_change",
         "_on_pushed",
-        "_owner_connection",
         "_probes",
         "_rate",
-        "_readers",
         "_refused",
         "_retry_s",
         "_schedule",
@@ -129,12 +143,8 @@ class TailConsumer:
         self,
         topic: TopicName,
         log_: TopicLog,
-        connection: Callable[[OwnerConnection | None], OwnerConnection | None],
+        links: TailLinks,
         on_pushed: Callable[[list[TopicEntry]], None],
-        obstacle: Callable[[], Awaitable[str]],
-        on_change: Callable[[], None],
-        has_transactions: Callable[[], bool],
-        readers: Callable[[], int],
         probes: OwnerProbes,
         settings: TailSettings,
         fanout: TailFanout | None = None,
@@ -144,12 +154,8 @@ class TailConsumer:
         self._log = log_
         self.settings = settings
         self._name = settings.subscription
-        self._owner_connection = connection
+        self._links = links
         self._on_pushed = on_pushed
-        self._obstacle = obstacle
-        self._on_change = on_change
-        self._has_transactions = has_transactions
-        self._readers = readers
         self._probes = probes
         self._loop = asyncio.get_running_loop()
         self._rate = settings.rate
@@ -221,12 +227,12 @@ class TailConsumer:
         self._leave_timer = None
         if self._starting is not None:
             self._leave_timer = self._loop.call_later(LEFT_S, self._leave_unused)
-        elif self._connection is not None and self._owner_connection(self._connection) is not self._connection:
+        elif self._connection is not None and self._links.connection(self._connection) is not self._connection:
             self._unsubscribe()
             self._begin()
 
     async def _stop_if_forbidden(self) -> None:
-        obstacle = await self._obstacle()
+        obstacle = await self._links.push_obstacle()
         if obstacle and self._connection is not None:
             self._unsubscribe()
             self._not_allowed(obstacle)
@@ -300,11 +306,11 @@ class TailConsumer:
         Raises:
             RelayError: the owner does not answer, or refuses.
         """
-        connection = self._owner_connection(None)
+        connection = self._links.connection(None)
         if connection is None:
             self._later(RETRY_S[0], self._begin)
             return
-        if obstacle := await self._obstacle():
+        if obstacle := await self._links.push_obstacle():
             self._not_allowed(obstacle)
             return
         start = self._log.limit or EARLIEST
@@ -356,7 +362,7 @@ class TailConsumer:
         """Bound the pushes by the present number of readers and the places of the bookies."""
         log_ = self._log
         rate = self.settings.rate_for(
-            self._readers(), across_zones=log_.has_nearer_replicas, end_only=log_.followed < Follow.ENTRIES
+            self._links.subscriptions(), across_zones=log_.has_nearer_replicas, end_only=log_.followed < Follow.ENTRIES
         )
         if rate != self._rate:
             self._rate = rate
@@ -490,11 +496,11 @@ class TailConsumer:
     @property
     def _compares(self) -> bool:
         """Whether the topic may have entries that the owner does not push."""
-        return self._gaps or self._has_transactions()
+        return self._gaps or self._links.guarding()
 
     def _check_later(self) -> None:
         if self._check_timer is None and self._compares:
-            due = self._checks.next(endless=self._has_transactions())
+            due = self._checks.next(endless=self._links.guarding())
             if due is not None:
                 self._check_timer = self._loop.call_at(due, self._check)
 
@@ -505,7 +511,7 @@ class TailConsumer:
         if self._connection is None:
             return
         now = self._loop.time()
-        due = self._checks.next(endless=self._has_transactions())
+        due = self._checks.next(endless=self._links.guarding())
         if due is not None and due <= now:
             self._checks.checked(now)
             if self._checking is None:
@@ -556,7 +562,7 @@ class TailConsumer:
 
     def _changed(self) -> None:
         self.changes += 1
-        self._on_change()
+        self._links.count_tail_change()
 
     def _stopped(self) -> None:
         if self._splice is not None:

@@ -136,6 +136,28 @@ class Log:
         self.limit = entries[-1].position
 
 
+class Links:
+    def __init__(self, scene):
+        self.scene = scene
+
+    def connection(self, _):
+        return self.scene.connection if self.scene.connected else None
+
+    async def push_obstacle(self):
+        if isinstance(self.scene.obstacle, Exception):
+            raise self.scene.obstacle
+        return self.scene.obstacle
+
+    def count_tail_change(self):
+        self.scene.changes.append(self.scene.log.polls)
+
+    def guarding(self):
+        return self.scene.transactions
+
+    def subscriptions(self):
+        return self.scene.readers
+
+
 class Scene:
     def __init__(self, *answers, rate):
         self.connection = Connection(*answers)
@@ -146,20 +168,11 @@ class Scene:
         self.tail = TailConsumer(
             TOPIC,
             self.log,
-            lambda _: self.connection if self.connected else None,
+            Links(self),
             lambda entries: self.positions.extend(entry.position for entry in entries),
-            self.find_obstacle,
-            lambda: self.changes.append(self.log.polls),
-            lambda: self.transactions,
-            lambda: self.readers,
             self.probes,
             TailSettings(NAME, rate),
         )
-
-    async def find_obstacle(self):
-        if isinstance(self.obstacle, Exception):
-            raise self.obstacle
-        return self.obstacle
 
 
 @asynccontextmanager
