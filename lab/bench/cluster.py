@@ -36,6 +36,8 @@ _MEMORY: Final = "-Xms512m -Xmx3g -XX:MaxDirectMemorySize=1g"
 """A stock broker with 40,000 subscriptions needed 2.4 GB."""
 
 _REQUESTS: Final = 8
+_ADMIN_TIMEOUT_S: Final = 300.0
+"""For requests behind those of many topics, on a busy machine."""
 
 CALM_S: Final = 1.0
 CALM_CPU: Final = 0.1
@@ -87,7 +89,7 @@ class BenchCluster:
         )
         self._folder = tempfile.TemporaryDirectory(prefix="bench-")
         self.endpoints = self._cluster.endpoints
-        self.admin = self._cluster.admin()
+        self.admin = replace(self._cluster.admin(), timeout=_ADMIN_TIMEOUT_S)
         self.owner = self.endpoints.brokers[0].removeprefix("pulsar://")
         self.version = self._cluster.spec.version
 
