@@ -49,6 +49,10 @@ if TYPE_CHECKING:
     from readonly_engine.topic.position import Position
     from readonly_engine.topic.replay.shared import SharedClock
 
+MAX_OPENING = 256
+"""Topics that are being opened at once. More would wait for the metadata store too long, and need memory until it answers: after
+a restart, the readers of all topics come at once."""
+
 CACHE_TTL_S = 5.0
 """Consumers that return to their owners at the same time share one request for the brokers' configuration."""
 
@@ -109,6 +113,7 @@ class TopicRegistry:
         self._on_deleted = on_deleted
         self._replay = replay
         self._topics: dict[TopicName, ServedTopic] = {}
+        self._opening = asyncio.Semaphore(MAX_OPENING)
         self._queries = OwnerQueries(
             admin,
             batches,
@@ -187,7 +192,7 @@ class TopicRegistry:
             MetadataError: the topic's ledgers are unknown.
             RelayError: the owner does not answer, or its cursor may have changed meanwhile.
         """
-        served = self._serve(topic)
+        served = await self._opened(topic)
         name = consumer.info.name
         key = (topic, name)
         try:
@@ -232,6 +237,26 @@ class TopicRegistry:
                 return subscription
         finally:
             self._close_if_unused(topic, served)
+
+    async def _opened(self, topic: TopicName) -> ServedTopic:
+        """Return a topic. If it is not open, open it as soon as fewer than MAX_OPENING others are being opened.
+
+        Raises:
+            MetadataError: its ledgers are unknown.
+        """
+        if (served := self._topics.get(topic)) is not None:
+            return served
+        async with self._opening:
+            served = self._serve(topic)
+            served.joining += 1
+            try:
+                await served.log.opened()
+            except BaseException:
+                served.joining -= 1
+                self._close_if_unused(topic, served)
+                raise
+            served.joining -= 1
+        return served
 
     def _serve(self, topic: TopicName) -> ServedTopic:
         """Return a topic, which is opened if necessary."""

@@ -12,6 +12,7 @@ from readonly_engine.broker.subscription.topic_links import TopicLinks
 from readonly_engine.broker.subscription.topics import TopicRegistry
 from readonly_engine.broker.tail.budget import PushTotals
 from readonly_engine.lease_guard import LeaseGuard
+from readonly_engine.metadata.errors import MetadataError
 from readonly_engine.metadata.topic_name import parse_topic_name
 from readonly_engine.owner.consumer_events import OwnerCursorState
 from readonly_engine.owner.errors import OwnerUnavailableError
@@ -298,6 +299,41 @@ async def test_a_subscription_is_started_and_reports_unreadable_entries():
     assert (gated, durable_gated) == (False, True), "only a stored cursor outlives a broker"
     assert subscription.started
     assert ignore_unreadable in subscription.given
+
+
+async def test_a_crowd_of_topics_is_opened_a_bounded_number_at_a_time(monkeypatch):
+    made = []
+
+    class Opening(Log):
+        def __init__(self, *given):
+            super().__init__(*given)
+            self.known = asyncio.get_running_loop().create_future()
+            made.append(self)
+
+        async def opened(self):
+            await self.known
+
+    monkeypatch.setattr(topics, "MAX_OPENING", 3)
+    monkeypatch.setattr(topics, "TopicLog", Opening)
+    served, _ = registry()
+    names = [parse_topic_name(f"t{number}") for number in range(8)]
+    joins = []
+    for topic in names:
+        consumer = Consumer(CommandSubscribe(subscription="s", durable=False))
+        joins.append(asyncio.create_task(served.join(topic, consumer, lambda _: None)))
+    await until(lambda: len(made) == 3)
+    made[0].known.set_exception(MetadataError("not known"))
+    joins[1].cancel()
+    await until(lambda: len(made) == 5)
+    assert [one.closed for one in made] == [True, True, False, False, False]
+    joins[7].cancel()  # while it waits for its turn
+    for number in range(2, 7):
+        await until(lambda number=number: len(made) > number)
+        made[number].known.set_result(None)
+    ends = await asyncio.gather(*joins, return_exceptions=True)
+    assert [isinstance(end, Exception | asyncio.CancelledError) for end in ends] == [True, True] + [False] * 5 + [True]
+    assert [topic for topic, _ in served.all] == names[2:7]
+    served.close()
 
 
 class Transactions:
