@@ -36,6 +36,9 @@ class DirectWriter(Protocol):
     def send(self, data: bytes) -> None:
         """Send frames, at the end of the event loop's iteration or before."""
 
+    def send_pieces(self, pieces: list[bytes | memoryview], size: int) -> None:
+        """Send large frames at once, after the pending ones of this client, without joining their pieces."""
+
     def write_now(self, data: bytes) -> None:
         """Send frames at once, after the pending ones of this client."""
 

@@ -16,6 +16,9 @@ from readonly_engine import native
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+MAX_PIECES: Final = 1024
+"""Largest number of pieces that the kernel takes at once (IOV_MAX)."""
+
 _NO_LINGER: Final = struct.pack("ii", 1, 0)
 
 
@@ -33,6 +36,31 @@ def send_one(descriptor: int, data: bytes) -> int:
         return os.write(descriptor, data)
     except OSError:
         return 0  # the caller gives the rest to the transport, which reports the error
+
+
+def send_pieces(descriptor: int, pieces: list[bytes | memoryview]) -> int:
+    """Write pieces to a non-blocking socket, one after another, without joining them.
+
+    Args:
+        descriptor: file descriptor of the socket.
+        pieces: the bytes; none of those after MAX_PIECES is written.
+
+    Returns:
+        As `send_one`.
+    """
+    try:
+        return os.writev(descriptor, pieces[:MAX_PIECES])
+    except OSError:
+        return 0
+
+
+def join_rest(pieces: list[bytes | memoryview], written: int) -> bytes:
+    """Return the bytes of pieces after the first `written` ones."""
+    for index, piece in enumerate(pieces):
+        if written < len(piece):
+            return b"".join([memoryview(piece)[written:], *pieces[index + 1 :]])
+        written -= len(piece)
+    return b""
 
 
 def discard_on_close(sock: socket.socket) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from readonly_engine.wire.entry_view import encode_views, summarize
+from readonly_engine.wire.entry_view import encode_pieces, encode_views, summarize
 
 if TYPE_CHECKING:
     from readonly_engine.topic.entries import TopicEntry
@@ -44,10 +44,22 @@ class TailBatch:
         first: the position of the first.
         last: the position of the last.
         messages: number of their messages, which is their cost in permits.
+        size: their bytes.
         uniform: whether all can be sent without per-entry checks: no markers, no messages of transactions.
     """
 
-    __slots__ = ("_entries", "_frames", "_room", "complete", "first", "following", "last", "messages", "uniform")
+    __slots__ = (
+        "_entries",
+        "_frames",
+        "_room",
+        "complete",
+        "first",
+        "following",
+        "last",
+        "messages",
+        "size",
+        "uniform",
+    )
 
     def __init__(self, entries: list[TopicEntry], following: Position, *, complete: bool = False) -> None:
         self._entries = entries
@@ -59,9 +71,9 @@ class TailBatch:
         self.complete = complete
         if len(entries) == 1:
             entry = entries[0]
-            self.messages, self.uniform = entry.messages, not entry.marker and entry.txn is None
+            self.messages, self.size, self.uniform = entry.messages, entry.size, not entry.marker and entry.txn is None
         else:
-            self.messages, _, self.uniform, _ = summarize(entries)
+            self.messages, self.size, self.uniform, _ = summarize(entries)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -103,6 +115,10 @@ class TailBatch:
                 self._room -= len(chunk)
                 self._frames[key] = chunk
         return chunk
+
+    def pieces(self, consumer_id: int, partition: int, epoch: int, exposed: bool = False) -> list[bytes | memoryview]:
+        """Return their MESSAGE frames as pieces, of large entries without a copy. Arguments as for `frames`."""
+        return encode_pieces(self._entries, consumer_id, partition, epoch, exposed)
 
 
 class FlushInterval:

@@ -374,6 +374,54 @@ static PyObject *encode_views(PyObject *self, PyObject *args) {
     return encoded;
 }
 
+/* Return the payload of a frame as `stored` itself, or as a view of its end. */
+static PyObject *payload_from(const View *view, size_t start) {
+    if (start == 0) {
+        return Py_NewRef(view->stored);
+    }
+    PyObject *whole = PyMemoryView_FromObject(view->stored);
+    PyObject *part = whole == NULL ? NULL : part_of(whole, start, (size_t)PyBytes_GET_SIZE(view->stored));
+    Py_XDECREF(whole);
+    return part;
+}
+
+/* See pure_encode_pieces in wire/entry_view.py. */
+static PyObject *encode_pieces(PyObject *self, PyObject *args) {
+    PyObject *views, *consumer;
+    int partition;
+    long long epoch;
+    int exposed = 0;
+    if (!PyArg_ParseTuple(args, "OO!iL|p:encode_pieces", &views, &PyLong_Type, &consumer, &partition, &epoch, &exposed)) {
+        return NULL;
+    }
+    Frames frames = frames_for(PyLong_AsUnsignedLongLongMask(consumer), partition, epoch, 0, exposed);
+    PyObject *sequence = sequence_of_views(PyModule_GetState(self), views);
+    PyObject *pieces = sequence == NULL ? NULL : PyList_New(0);
+    for (Py_ssize_t i = 0; pieces != NULL && i < PyTuple_GET_SIZE(sequence); i++) {
+        View *view = (View *)PyTuple_GET_ITEM(sequence, i);
+        Framed framed = framed_of(view);
+        Sizes sizes;
+        size_up(&frames, &framed, &sizes);
+        if (sizes.total > UINT32_MAX) {
+            PyErr_SetString(PyExc_OverflowError, "the frames are too large");
+            Py_CLEAR(pieces);
+            break;
+        }
+        PyObject *head = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(2 * SIZE + sizes.command));
+        PyObject *payload = head == NULL ? NULL : payload_from(view, start_of(&frames, &framed));
+        if (payload != NULL) {
+            (void)put_head((uint8_t *)PyBytes_AS_STRING(head), &frames, &framed);
+        }
+        if (payload == NULL || PyList_Append(pieces, head) < 0 || PyList_Append(pieces, payload) < 0) {
+            Py_CLEAR(pieces);
+        }
+        Py_XDECREF(head);
+        Py_XDECREF(payload);
+    }
+    Py_XDECREF(sequence);
+    return pieces;
+}
+
 static PyObject *summarize(PyObject *self, PyObject *views) {
     PyObject *sequence = sequence_of_views(PyModule_GetState(self), views);
     if (sequence == NULL) {
@@ -484,6 +532,7 @@ static PyMethodDef functions[] = {
     {"decode_entries", decode_entries, METH_VARARGS, "The entries of a batch; None if one is damaged or rare."},
     {"decode_entry", decode_entry, METH_VARARGS, "An entry; None if it is damaged or rare."},
     {"encode_views", encode_views, METH_VARARGS, "MESSAGE frames, one after another."},
+    {"encode_pieces", encode_pieces, METH_VARARGS, "MESSAGE frames, each as its head and its payload, without a copy."},
     {"views_of_slots", views_of_slots, METH_VARARGS, "The views whose keys are in a set of slots."},
     {"summarize", summarize, METH_O, "Messages and bytes of views, and whether all are plain, and loose."},
     {0},

@@ -111,7 +111,8 @@ static void size_up(const Frames *frames, const Framed *framed, Sizes *sizes) {
     sizes->total = SIZE + sizes->command + framed->size - start_of(frames, framed);
 }
 
-static uint8_t *put_frame(uint8_t *at, const Frames *frames, const Framed *framed) {
+/* Put a frame up to its payload. */
+static uint8_t *put_head(uint8_t *at, const Frames *frames, const Framed *framed) {
     Sizes sizes;
     size_up(frames, framed, &sizes);
     at = store_u32(at, (uint32_t)sizes.total);
@@ -138,6 +139,11 @@ static uint8_t *put_frame(uint8_t *at, const Frames *frames, const Framed *frame
         *at++ = 0x28;
         at = store_varint(at, frames->epoch);
     }
+    return at;
+}
+
+static uint8_t *put_frame(uint8_t *at, const Frames *frames, const Framed *framed) {
+    at = put_head(at, frames, framed);
     size_t start = start_of(frames, framed), size = framed->size - start;
     memcpy(at, framed->stored + start, size);
     return at + size;

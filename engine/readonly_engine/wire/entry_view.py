@@ -110,6 +110,18 @@ def pure_encode_views(
     return frames[0] if len(frames) == 1 else b"".join(frames)
 
 
+def pure_encode_pieces(
+    views: Sequence[PureEntryView], consumer_id: int, partition: int, epoch: int, exposed: bool = False
+) -> list[bytes | memoryview]:
+    """Return the frames of `pure_encode_views` as pieces to be written one after another.
+
+    In C there are two of each frame: its head, and the stored payload itself, without a copy.
+
+    Args: as for `pure_encode_views`.
+    """
+    return [pure_encode_views((view,), consumer_id, partition, epoch, 0, exposed) for view in views]
+
+
 def pure_summarize(views: Sequence[PureEntryView]) -> tuple[int, int, bool, bool]:
     """Return totals and flags of several entries.
 
@@ -172,6 +184,22 @@ class _EncodeViews(Protocol):
 
 encode_views: Final[_EncodeViews] = pure_encode_views if _native is None else _native.encode_views
 """As `pure_encode_views`."""
+
+
+class _EncodePieces(Protocol):
+    def __call__(
+        self,
+        views: Sequence[EntryView],
+        consumer_id: int,
+        partition: int,
+        epoch: int,
+        exposed: bool = False,
+        /,
+    ) -> list[bytes | memoryview]: ...
+
+
+encode_pieces: Final[_EncodePieces] = pure_encode_pieces if _native is None else _native.encode_pieces
+"""As `pure_encode_pieces`."""
 
 summarize: Final[Callable[[Sequence[EntryView]], tuple[int, int, bool, bool]]] = (
     pure_summarize if _native is None else _native.summarize

@@ -239,6 +239,14 @@ class ServedConsumer(ClientConsumer):
         self.bytes += len(frame)
         self.connection.send(frame)
 
+    def deliver_pieces(self, pieces: list[bytes | memoryview], messages: int) -> int:
+        """As `deliver`, for large frames in pieces, which are not joined. Return their size."""
+        size = sum(map(len, pieces))
+        self.messages += messages
+        self.bytes += size
+        self.connection.send_pieces(pieces, size)
+        return size
+
     def send_end_of_topic(self) -> None:
         """Send REACHED_END_OF_TOPIC, once: all messages of a terminated topic are acked."""
         if not self._end_of_topic_sent:

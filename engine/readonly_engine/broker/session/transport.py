@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from readonly_engine.broker.session.bounds import MAX_COALESCED_BYTES, REDUCED_BUFFER_BYTES, WRITE_BUFFER_BYTES
 from readonly_engine.net.direct_writer import NO_DESCRIPTOR
-from readonly_engine.net.sending import discard_on_close, send_one, unsent_bytes
+from readonly_engine.net.sending import discard_on_close, join_rest, send_one, send_pieces, unsent_bytes
 from readonly_engine.wire.commands import body_of, encode_command
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandError, CommandSuccess, ServerError
 
@@ -142,15 +142,34 @@ class ClientTransport(asyncio.Protocol):
         if self._transport is not None and not self._closed:
             self._write(frames[0] if len(frames) == 1 else b"".join(frames), self._transport)
 
-    def _write(self, data: bytes, transport: asyncio.Transport) -> None:
+    def _begin_direct_writes(self, transport: asyncio.Transport) -> None:
         if self.descriptor == NO_DESCRIPTOR and self._socket != NO_DESCRIPTOR and not transport.get_write_buffer_size():
             self.descriptor = self._socket
+
+    def _write(self, data: bytes, transport: asyncio.Transport) -> None:
+        self._begin_direct_writes(transport)
         written = 0
         if self.descriptor != NO_DESCRIPTOR:
             written = send_one(self.descriptor, data)
             if written == len(data):
                 return
         self.write_remainder(data, written)
+
+    def send_pieces(self, pieces: list[bytes | memoryview], size: int) -> None:
+        """Write large frames at once, after the pending ones, without joining their pieces.
+
+        Args:
+            pieces: the bytes.
+            size: their number.
+        """
+        if self.unsent:
+            self.flush()
+        if self._transport is None or self._closed:
+            return
+        self._begin_direct_writes(self._transport)
+        written = send_pieces(self.descriptor, pieces) if self.descriptor != NO_DESCRIPTOR else 0
+        if written < size:
+            self.write_remainder(join_rest(pieces, written), 0)
 
     def write_now(self, data: bytes) -> None:
         """Write frames at once, after the pending ones."""

@@ -19,6 +19,7 @@ from readonly_engine.broker.subscription.pause import Pausable
 from readonly_engine.broker.subscription.read_gate import TransactionReadGate
 from readonly_engine.broker.subscription.read_retry import read_with_retry
 from readonly_engine.owner.grouped_acks import GroupedAckSender
+from readonly_engine.topic.cache import LARGE_ENTRY
 from readonly_engine.topic.tail_batch import TailBatch
 from readonly_engine.wire.acks import encode_ids
 from readonly_engine.wire.entry_view import encode_views, summarize
@@ -246,14 +247,19 @@ class DeliveryLoop(Pausable):
         if state is None:
             return False
         consumer = self._consumers[id(state)]
-        frames = batch.frames(consumer.consumer_id, self.topic.partition, state.epoch, state.exposed)
-        consumer.deliver(frames, batch.messages)
+        if permits and batch.size >= LARGE_ENTRY * len(batch):
+            pieces = batch.pieces(consumer.consumer_id, self.topic.partition, state.epoch, state.exposed)
+            size = consumer.deliver_pieces(pieces, batch.messages)
+        else:
+            frames = batch.frames(consumer.consumer_id, self.topic.partition, state.epoch, state.exposed)
+            size = len(frames)
+            consumer.deliver(frames, batch.messages)
         if self._latency.due:
             self._sample(batch.entries(batch.first, 1)[0])
         counters = self.counters
         counters.entries += len(batch)
         counters.messages += batch.messages
-        counters.bytes += len(frames)
+        counters.bytes += size
         return True
 
     def _join_fanout(self) -> None:

@@ -55,6 +55,9 @@ class Subscriber(FanoutConsumer, Protocol):
     def deliver(self, frame: bytes, messages: int) -> None:
         """Send MESSAGE frames to the client, and count their messages."""
 
+    def deliver_pieces(self, pieces: list[bytes | memoryview], messages: int) -> int:
+        """As `deliver`, for large frames in pieces, which are not joined. Return their size."""
+
     def send_end_of_topic(self) -> None:
         """Send REACHED_END_OF_TOPIC, once: all messages of a terminated topic are acked."""
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from readonly_engine import native
-from readonly_engine.net.sending import send_many_in_python, send_one
+from readonly_engine.net.sending import MAX_PIECES, join_rest, send_many_in_python, send_one, send_pieces
 
 C = native.load("readonly_engine.net._send")
 SENDERS = [
@@ -125,3 +125,23 @@ def test_one_socket_alone(pairs):
     assert send_one(ours.fileno(), b"data") == 4
     theirs.close()
     assert send_one(ours.fileno(), b"data") == 0
+
+
+def test_pieces_that_a_socket_takes_and_the_rest_are_all_bytes(pairs):
+    ((ours, theirs),) = pairs(1)
+    pieces = [bytes([number]) * (LARGE // 16) for number in range(16)]
+    pieces.insert(1, b"")
+    pieces[2] = memoryview(pieces[2])
+    taken = send_pieces(ours.fileno(), pieces)
+    assert 0 < taken < LARGE
+    assert received(theirs) + join_rest(pieces, taken) == b"".join(pieces)
+    assert join_rest(pieces, LARGE) == join_rest([], 0) == b""
+    theirs.close()
+    assert send_pieces(ours.fileno(), pieces) == 0
+
+
+@pytest.mark.parametrize("count", [0, MAX_PIECES, MAX_PIECES + 1])
+def test_more_pieces_than_the_kernel_takes_follow_later(pairs, count):
+    ((ours, theirs),) = pairs(1)
+    assert send_pieces(ours.fileno(), [b"x"] * count) == min(count, MAX_PIECES)
+    assert received(theirs) == b"x" * min(count, MAX_PIECES)

@@ -11,7 +11,13 @@ from readonly_engine import native
 from readonly_engine.wire.bookie import decode_reply
 from readonly_engine.wire.commands import NO_EPOCH, encode_message_frame
 from readonly_engine.wire.entry import Entry
-from readonly_engine.wire.entry_view import PureEntryView, pure_encode_views, pure_summarize, pure_views_of_slots
+from readonly_engine.wire.entry_view import (
+    PureEntryView,
+    pure_encode_pieces,
+    pure_encode_views,
+    pure_summarize,
+    pure_views_of_slots,
+)
 from readonly_engine.wire.message import parse_stored
 from readonly_engine.wire.message_pb2 import BrokerEntryMetadata, MarkerType, MessageMetadata
 from readonly_engine.wire.position import Position
@@ -43,6 +49,7 @@ TOLD = (
 
 class InPython:
     EntryView = PureEntryView
+    encode_pieces = staticmethod(pure_encode_pieces)
     encode_views = staticmethod(pure_encode_views)
     summarize = staticmethod(pure_summarize)
     views_of_slots = staticmethod(pure_views_of_slots)
@@ -181,6 +188,20 @@ def test_frames_are_those_of_single_entries_one_after_another(way, data):
         encode_message_frame(consumer, ledger_id, view.entry_id, partition, view.stored, redelivered, epoch)
         for view in views
     )
+    for exposed in (False, True):
+        pieces = way.encode_pieces(views, consumer, partition, epoch, exposed)
+        assert b"".join(pieces) == way.encode_views(views, consumer, partition, epoch, 0, exposed)
+
+
+@NEEDS_C
+def test_pieces_are_the_stored_payloads_without_a_copy():
+    payload = stored(MessageMetadata(**PRODUCED), bytes(100))
+    behind = stored(MessageMetadata(**PRODUCED), bytes(100), broker=BrokerEntryMetadata(index=1))
+    views = [IN_C.EntryView(entry(one)) for one in (payload, behind)]
+    _, first, _, second = IN_C.encode_pieces(views, 0, -1, -1)
+    assert first is payload
+    assert second.obj is behind
+    assert IN_C.encode_pieces(views, 0, -1, -1, True)[3] is behind
 
 
 @BOTH
@@ -271,6 +292,8 @@ def test_c_takes_nothing_but_entries(wrong):
     with pytest.raises(TypeError):
         IN_C.encode_views([object()], 0, -1, -1)
     with pytest.raises(TypeError):
+        IN_C.encode_pieces([object()], 0, -1, -1)
+    with pytest.raises(TypeError):
         IN_C.summarize(5)
     with pytest.raises(TypeError):
         IN_C.views_of_slots([object()], bytes(8))
@@ -283,6 +306,7 @@ def test_c_leaves_nothing_behind():
     """Each round creates and drops a megabyte, so a leak would show."""
     payloads = [
         stored(MessageMetadata(**PRODUCED, txnid_most_bits=1, txnid_least_bits=2), bytes(1000)),
+        stored(MessageMetadata(**PRODUCED), bytes(1000), broker=BrokerEntryMetadata(index=1)),
         b"strange" * 100,
     ]
 
@@ -292,6 +316,7 @@ def test_c_leaves_nothing_behind():
             assert view.position
             assert told(view)
         IN_C.encode_views(views, 0, -1, -1)
+        IN_C.encode_pieces(views, 0, -1, -1)
         IN_C.summarize(views)
 
     for _ in range(5):

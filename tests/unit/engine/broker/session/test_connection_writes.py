@@ -92,10 +92,25 @@ async def test_what_the_socket_does_not_take_follows_in_order_and_then_it_goes_p
     assert await reader.readexactly(4) == b"next"
 
 
+async def test_pieces_follow_what_waits_in_order_at_once_and_through_the_transport(link):
+    connection, reader, _ = link
+    for number in range(0, FRAMES, 2):
+        connection.send(frame(number))
+        connection.send_pieces([frame(number + 1)[:9], memoryview(frame(number + 1))[9:]], FRAME_BYTES)
+        assert not connection.unsent
+    assert connection.buffered > 0
+    assert await reader.readexactly(FRAMES * FRAME_BYTES) == b"".join(map(frame, range(FRAMES)))
+    await until(lambda: not connection.buffered)
+    connection.send_pieces([b"ne", b"xt"], 4)
+    assert connection.descriptor != NO_DESCRIPTOR
+    assert await reader.readexactly(4) == b"next"
+
+
 async def test_nothing_is_written_past_the_transport_of_a_client_that_has_gone(link):
     connection, _, writer = link
     writer.close()
     await until(lambda: connection.descriptor == NO_DESCRIPTOR)
+    connection.send_pieces([b"data"], 4)
     connection.send(b"data")
     connection.flush_all()
     connection.write_remainder(b"data", 0)

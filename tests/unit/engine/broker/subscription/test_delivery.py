@@ -11,9 +11,11 @@ from readonly_engine.broker.subscription import delivery
 from readonly_engine.broker.subscription.local_keeper import LocalKeeper
 from readonly_engine.broker.subscription.subscription import Subscription
 from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.topic.cache import LARGE_ENTRY
 from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.position import Position
 from readonly_engine.topic.tail_batch import TailBatch
+from readonly_engine.wire.commands import NO_EPOCH
 from readonly_engine.wire.entry import Entry
 from readonly_engine.wire.message_pb2 import MessageMetadata
 from readonly_engine.wire.pulsar_pb2 import CommandSubscribe
@@ -90,8 +92,20 @@ def consumer_of(kind=CommandSubscribe.Exclusive, deliver=lambda *_: None, *, per
     state = make_consumer_state(CommandSubscribe(sub_type=kind), writable=True)
     state.permits = permits
     owner_consumer = SimpleNamespace(share_acks=lambda _: None)
+
+    def deliver_pieces(pieces, messages):
+        frames = b"".join(pieces)
+        deliver(frames, messages)
+        return len(frames)
+
     return SimpleNamespace(
-        dispatch_state=state, lease_valid=True, consumer_id=0, deliver=deliver, owner_consumer=owner_consumer, **given
+        dispatch_state=state,
+        lease_valid=True,
+        consumer_id=0,
+        deliver=deliver,
+        deliver_pieces=deliver_pieces,
+        owner_consumer=owner_consumer,
+        **given,
     )
 
 
@@ -159,10 +173,11 @@ async def test_what_the_owner_does_not_allow_yet_is_delivered_when_it_does_and_a
 
 @pytest.mark.parametrize("kind", [CommandSubscribe.Exclusive, CommandSubscribe.Shared])
 @pytest.mark.parametrize("takes", [True, False])
-async def test_the_owners_metadata_of_entries_is_sent_while_it_is_exposed_to_clients_that_take_it(kind, takes):
+@pytest.mark.parametrize("body", [b"", bytes(LARGE_ENTRY)], ids=["small", "large"])
+async def test_the_owners_metadata_of_entries_is_sent_while_it_is_exposed_to_clients_that_take_it(kind, takes, body):
     front = b"\x0e\x02\0\0\0\x02\x10\x07"
     log, got = CachedLog(), []
-    log.entries = [TopicEntry(Entry(0, n, n - 1, 0, front + one.stored)) for n, one in enumerate(log.entries)]
+    log.entries = [TopicEntry(Entry(0, n, n - 1, 0, front + one.stored + body)) for n, one in enumerate(log.entries)]
     made = subscription(log, Transactions(), kind)
     consumer = consumer_of(kind, lambda frames, _: got.append(front in frames), permits=0, takes_entry_metadata=takes)
     made.add(consumer)
@@ -209,4 +224,17 @@ async def test_a_redelivery_is_no_sample_of_latency():
     made._send([Delivery(consumer.dispatch_state, log.entries[0], 0)])
     assert not latency.due
     assert sum(latency.backlog.counts) == 1
+    made.close()
+
+
+async def test_a_backlog_of_large_entries_is_sent_in_the_frames_of_a_small_one_and_counted():
+    log, got = CachedLog(), []
+    log.entries = [
+        TopicEntry(Entry(0, n, n - 1, 0, one.stored + bytes(LARGE_ENTRY))) for n, one in enumerate(log.entries)
+    ]
+    made = subscription(log, Transactions())
+    made.add(consumer_of(deliver=lambda *found: got.append(found), permits=3))
+    frames = TailBatch(log.entries, Position(0, 3)).frames(0, -1, NO_EPOCH)
+    assert got == [(frames, 3)]
+    assert (made.counters.entries, made.counters.messages, made.counters.bytes) == (3, 3, len(frames))
     made.close()
