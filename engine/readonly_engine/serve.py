@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import uvloop
 
-from readonly_engine import collector, native
+from readonly_engine import allocator, collector, native
 from readonly_engine.assembly import serve
 from readonly_engine.config.arguments import parser
 from readonly_engine.config.option import ConfigError, key_of
@@ -57,6 +57,7 @@ def main(argv: list[str]) -> int:
     try:
         if config.workers > 1:
             return uvloop.run(_serve_by_workers(config, argv))
+        allocator.tune_allocator()
         collector.tune_garbage_collector()
         uvloop.run(serve(config))
     except StartError as error:
@@ -73,6 +74,7 @@ def run_worker(index: int, argv: list[str]) -> int:
     """
     config = _config(vars(parser().parse_args(argv)), [])
     set_up_logging(config.log_level, config.log_format, index)
+    allocator.tune_allocator()
     collector.tune_garbage_collector()
     try:
         uvloop.run(serve(worker_config(config, index), config))
