@@ -11,12 +11,13 @@ from readonly_engine.background import run_forever
 from readonly_engine.broker.dispatch.make import MULTIPLE
 from readonly_engine.broker.passthrough.pool_metadata import direct_consumers
 from readonly_engine.broker.passthrough.reasons import WHOLE_TOPIC, Reason, ReasonTracker
+from readonly_engine.broker.subscription.kept import Kept
 from readonly_engine.broker.subscription.pause import Pause
 from readonly_engine.owner.errors import RelayError
 from readonly_engine.waiting import await_shared
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
     from readonly_engine.broker.subscription.subscription import Subscription
     from readonly_engine.metadata.topic_name import TopicName
@@ -100,7 +101,7 @@ class PassThroughPolicy:
         admin: client of the owner's statistics and policies.
         namespaces: policies that all topics of a namespace share.
         pool: identity of this broker's pool, not its name alone: consumers of another pool of that name are direct ones.
-        subscriptions: returns the subscriptions that this broker serves now.
+        subscriptions: returns the subscriptions that this broker serves now; another list after each change.
         can_read: reads an entry of a topic from storage; returns whether that works.
 
     Attributes:
@@ -112,13 +113,15 @@ class PassThroughPolicy:
         admin: AdminClient,
         namespaces: NamespacePolicies,
         pool: str,
-        subscriptions: Callable[[], Iterable[Subscription]],
+        subscriptions: Callable[[], Sequence[Subscription]],
         can_read: Callable[[TopicName, Position], Awaitable[bool]],
     ) -> None:
         self.pool = pool
         self._admin = admin
         self._namespaces = namespaces
         self._subscriptions = subscriptions
+        self._compared = Kept(subscriptions, lambda one: one.kind in MULTIPLE and one.at_owner)
+        self._grouped: Sequence[Subscription] | None = None  # those whose topics are in _namespaces_listed
         self._can_read = can_read
         self._reasons = ReasonTracker()
         self._consumers: dict[tuple[TopicName, str], set[PassingConsumer]] = {}
@@ -348,11 +351,15 @@ class PassThroughPolicy:
             await asyncio.sleep(max(FILTERS_TTL_S, len(checks) / MAX_NAMESPACES_PER_S))
 
     def _topics_by_namespace(self) -> list[list[TopicName]]:
-        listed = [subscription.topic for subscription in self._subscriptions()]
+        subscriptions, others = self._subscriptions(), bool(self._consumers or self._reasons)
+        if subscriptions is self._grouped and not others:
+            return self._namespaces_listed  # thousands of topics at rest cost nothing
+        self._grouped = None if others else subscriptions
+        listed = [subscription.topic for subscription in subscriptions]
         listed += [topic for topic, _ in self._consumers]
         if self._reasons:
             self._reasons.forget(listed, self._loop.time())
-        if listed != self._listed:  # compares identities, so that thousands of topics at rest cost next to nothing
+        if listed != self._listed:  # compares identities
             namespaces: dict[tuple[str, str], list[TopicName]] = {}
             for topic in dict.fromkeys(listed):
                 namespaces.setdefault((topic.tenant, topic.namespace), []).append(topic)
@@ -369,9 +376,8 @@ class PassThroughPolicy:
     def _topics_to_ask(self) -> dict[TopicName, set[str]]:
         """Return the topics whose consumers at the owner are compared, each with the subscriptions."""
         topics: dict[TopicName, set[str]] = {}
-        for subscription in self._subscriptions():
-            if subscription.kind in MULTIPLE and subscription.at_owner:
-                topics.setdefault(subscription.topic, set()).add(subscription.name)
+        for subscription in self._compared():
+            topics.setdefault(subscription.topic, set()).add(subscription.name)
         for topic, name in self._consumers:
             topics.setdefault(topic, set()).add(name)
         return topics

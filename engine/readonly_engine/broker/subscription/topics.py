@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from readonly_engine.broker.dispatch.latency import SAMPLE_INTERVAL_S, LatencySampler
 from readonly_engine.broker.dispatch.make import MULTIPLE
 from readonly_engine.broker.subscription.cursor_poller import CursorPoller
+from readonly_engine.broker.subscription.kept import Kept
 from readonly_engine.broker.subscription.leaving_consumers import LeavingConsumers
 from readonly_engine.broker.subscription.owner_policies import CONFIGURATION_TTL_S
 from readonly_engine.broker.subscription.owner_queries import OwnerQueries
@@ -114,6 +115,8 @@ class TopicRegistry:
         self._replay = replay
         self._topics: dict[TopicName, ServedTopic] = {}
         self._opening = asyncio.Semaphore(MAX_OPENING)
+        self._subscriptions: list[Subscription] | None = None  # None after each change
+        self._policed: list[TopicName] | None = None
         self._queries = OwnerQueries(
             admin,
             batches,
@@ -126,7 +129,8 @@ class TopicRegistry:
         self._push_policies = PushPolicies(admin, self.namespace_policies)
         self._links = OwnerLinks(self._queries, self._push_policies, self._topics, replaying=replay is not None)
         self._owner_probes = OwnerProbes()
-        self._cursor_poller = CursorPoller(self.subscriptions, self._queries.consumer_state)
+        durable = Kept(self.subscriptions, lambda one: one.durable)
+        self._cursor_poller = CursorPoller(durable, self._queries.consumer_state)
         self._policy_follower = PolicyFollower(
             self._with_policies,
             partial(self._queries.configuration, ROUND_S),
@@ -221,6 +225,7 @@ class TopicRegistry:
                             check_claim(subscription)
                             cleanup.pop_all()
                         served.subscriptions[name] = subscription
+                        self._subscriptions_changed()
                     else:
                         check_claim(subscription)
                         keeper.check_joining(subscription)
@@ -335,6 +340,7 @@ class TopicRegistry:
         if served is None:
             return saving
         served.drop(subscription)
+        self._subscriptions_changed()
         subscription.close()
         self._close_if_unused(subscription.topic, served)
         return saving
@@ -350,6 +356,7 @@ class TopicRegistry:
                 subscription.close()
             served.close()
         self._topics.clear()
+        self._subscriptions_changed()
 
     def _make_log(
         self,
@@ -365,9 +372,14 @@ class TopicRegistry:
         parts = (self._cluster, self._pool, self._cache, links.last_entry, self._tiered, self._on_deleted, self._replay)
         return ReplayLog(topic, *parts)
 
-    def subscriptions(self) -> Iterable[Subscription]:
-        """Return the subscriptions served here now."""
-        return [subscription for _, served in self.all for subscription in served.subscriptions.values()]
+    def subscriptions(self) -> list[Subscription]:
+        """Return the subscriptions served here now: the same list until they change, so that polls of idle ones cost little."""
+        if self._subscriptions is None:
+            self._subscriptions = [one for served in self._topics.values() for one in served.subscriptions.values()]
+        return self._subscriptions
+
+    def _subscriptions_changed(self) -> None:
+        self._subscriptions = self._policed = None
 
     async def can_read(self, topic: TopicName, position: Position) -> bool:
         """Return whether an entry can be read from storage, or was deleted."""
@@ -379,6 +391,7 @@ class TopicRegistry:
 
     def bindings_changed(self) -> None:
         """Apply the bindings' sources of new entries to the open topics."""
+        self._subscriptions_changed()
         for topic, served in self.all:
             self._set_tail(topic, served)
             if served.tail is not None and served.subscriptions:
@@ -406,11 +419,13 @@ class TopicRegistry:
 
     def _with_policies(self) -> list[TopicName]:
         """Return the topics whose delivery depends on policies: of Shared and Key_Shared subscriptions, or pushed by owners."""
-        return [
-            topic
-            for topic, served in self._topics.items()
-            if served.tail is not None or any(one.kind in MULTIPLE for one in served.subscriptions.values())
-        ]
+        if self._policed is None:
+            self._policed = [
+                topic
+                for topic, served in self._topics.items()
+                if served.tail is not None or any(one.kind in MULTIPLE for one in served.subscriptions.values())
+            ]
+        return self._policed
 
     async def _follow_policies(self, topic: TopicName) -> bool:
         """Apply the owner's present policies to a topic; return whether it may have policies of its own, which were requested."""
@@ -460,6 +475,7 @@ class TopicRegistry:
     def _close_if_unused(self, topic: TopicName, served: ServedTopic) -> None:
         if not served.subscriptions and not served.joining and self._topics.get(topic) is served:
             del self._topics[topic]
+            self._subscriptions_changed()
             served.close()
             self._keep_pushed(served)
 

@@ -128,7 +128,7 @@ async def played(monkeypatch):
         storage.tried += 1
         return storage.readable
 
-    with closing(PassThroughPolicy(admin, admin, "ours", lambda: served.subscriptions, readable)) as passing:
+    with closing(PassThroughPolicy(admin, admin, "ours", lambda: list(served.subscriptions), readable)) as passing:
         yield passing, admin, served, storage
 
 

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from readonly_engine.broker.subscription import subscription_starter, topics
+from readonly_engine.broker.subscription.kept import Kept
 from readonly_engine.broker.subscription.local_keeper import LocalKeeper
 from readonly_engine.broker.subscription.owner_keeper import OwnerKeeper
 from readonly_engine.broker.subscription.served_topic import ServedTopic
@@ -152,6 +153,7 @@ class FakeSubscription:
     """A subscription whose consumers join and leave."""
 
     durable, topic, name, batches = True, TOPIC, "s", []
+    kind = CommandSubscribe.Exclusive
 
     def __init__(self, *given):
         self.given = given
@@ -428,3 +430,28 @@ async def test_a_sample_of_latency_is_due_again_after_the_interval():
     latency.observe(SimpleNamespace(deliver_at=0, timestamp=1), tail=True)
     assert not latency.due
     await until(lambda: latency.due)
+
+
+async def test_polls_of_idle_subscriptions_look_at_a_list_that_stays_the_same():
+    served, _ = registry()
+    looks = []
+    durable = Kept(served.subscriptions, lambda one: looks.append(one) or one.durable)
+    consumers = [Consumer(CommandSubscribe(subscription=f"s{number}", durable=False)) for number in range(2)]
+    joined = []
+    for number, consumer in enumerate(consumers):
+        joined.append(await served.join(TOPIC, consumer, lambda _: None))
+        joined[-1].name = f"s{number}"
+        listed = served.subscriptions()
+        assert listed == joined
+        for _ in range(3):
+            durable()
+            assert (served.subscriptions() is listed, served._with_policies() is served._with_policies()) == (
+                True,
+                True,
+            )
+        assert looks == joined[:1] * number + joined, "each list is looked at once"
+    served.leave(joined[0], consumers[0], lambda: True)
+    assert served.subscriptions() == joined[1:]
+    served.leave(joined[1], consumers[1], lambda: True)
+    assert (served.subscriptions(), served._with_policies(), durable()) == ([], [], [])
+    served.close()
