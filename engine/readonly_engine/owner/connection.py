@@ -153,8 +153,9 @@ class OwnerConnection(asyncio.BaseProtocol):
         return "" if self._behind_proxy else self.url
 
     def close(self) -> None:
-        """End the connection."""
+        """End the connection, and drop what has not been read."""
         self.closed = True
+        self._push_handlers.clear()
         self._requests.transport = None
         if self._transport is None:
             self._drop_reader()
@@ -371,7 +372,7 @@ class OwnerConnection(asyncio.BaseProtocol):
     def _receive(self, data: bytes) -> None:
         """Pass answers to their requests, and commands to their handlers."""
         if self.closed:
-            return  # by an error in the same bytes
+            return  # by an earlier part of the same bytes
         session = self._session
         pings, pongs = session.pings, session.pongs
         try:
@@ -379,7 +380,6 @@ class OwnerConnection(asyncio.BaseProtocol):
         except WireError as error:
             log.warning("protocol error, closing the connection: url=%s error=%s", self.url, error)
             self.close()
-            self._push_handlers.clear()
             return
         if session.pings != pings:
             self._on_ping()

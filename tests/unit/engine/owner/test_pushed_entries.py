@@ -84,6 +84,13 @@ async def test_nothing_behind_a_broken_frame_is_delivered(pushed):
     assert (first.whole, first.commands, connection.closed) == ([[1]], [], True)
 
 
+async def test_nothing_is_delivered_after_a_handler_has_closed_the_connection(pushed):
+    connection, ids, first, _, other = pushed
+    other.on_command = lambda *_: connection.close()
+    connection.data_received(frame(ids[2], 1) + frame(ids[0], 1) + frame(ids[0], 2, 1) + frame(ids[0], 3))
+    assert (first.whole, first.commands) == ([], [])
+
+
 async def test_a_redelivered_message_is_a_command(pushed):
     connection, ids, first, *_ = pushed
     connection.data_received(frame(ids[0], 1, 2) + frame(ids[0], 2))
