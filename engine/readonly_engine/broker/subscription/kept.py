@@ -23,11 +23,11 @@ class Kept:
     ) -> None:
         self._subscriptions = subscriptions
         self._wanted = wanted
-        self._seen: Sequence[Subscription] | None = None
+        self._listed: Sequence[Subscription] | None = None
         self._kept: list[Subscription] = []
 
     def __call__(self) -> list[Subscription]:
         """Return them."""
-        if (subscriptions := self._subscriptions()) is not self._seen:
-            self._seen, self._kept = subscriptions, [one for one in subscriptions if self._wanted(one)]
+        if (subscriptions := self._subscriptions()) is not self._listed:
+            self._listed, self._kept = subscriptions, [one for one in subscriptions if self._wanted(one)]
         return self._kept
