@@ -80,7 +80,7 @@ class Setting:
 
     Attributes:
         role: `broker` or `bookie`; `broker-1` for one broker; `broker-env` or `bookie-env` for an environment variable;
-            `zookeeper`, which the option does not accept.
+            `zookeeper` or `zookeeper-env`, which the option does not accept.
         key: key of broker.conf, bookkeeper.conf or zookeeper.conf, or name of the variable.
         value: value as text; may be empty.
     """
