@@ -72,7 +72,7 @@ class LacFollower:
     At a high rate of entries (ArrivalRate) batch reads replace the polls of the poll target, at the pace of the subscribers.
     Each entry carries the LAC that its writer knew, as the reply to a poll does. Unconfirmed entries are kept.
 
-    While it is suspended, it sends no requests, and LACs come by `confirm` only.
+    While it is suspended, at first and after `suspend`, it sends no requests, and LACs come by `confirm` only.
 
     Without explicit LAC the last entry of a ledger stays unconfirmed until the next one (entry N carries LAC N-1).
     Once the LAC is idle, the follower probes for such an entry and asks the owner broker (IdleProbe).
@@ -97,9 +97,8 @@ class LacFollower:
         self._explicit = False
         self._probe_task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._suspended = False
+        self._suspended = True
         self.lac = NO_LAC
-        self.update()
 
     @property
     def explicit(self) -> bool:
@@ -142,8 +141,7 @@ class LacFollower:
         elif lac > self.lac:
             self.lac = lac
             self._read_to = max(self._read_to, lac)
-        if self._tasks:
-            self._on_answer()
+        self._on_answer()
 
     def flows(self, now: float) -> bool:
         """Return whether entries come at a high rate (ArrivalRate)."""
@@ -303,10 +301,12 @@ class LacFollower:
     # Probes beyond an idle LAC
 
     def _on_answer(self) -> None:
+        if not self._tasks:
+            return
         self._idle_probe.on_answer(self._loop.time())
         if self._flows is None:
             self._flows = asyncio.Event()
-        if self._timer is None and self._tasks:  # without tasks the follower was stopped
+        if self._timer is None:
             self._timer = self._loop.call_later(IDLE_S, self._tick)
 
     def _tick(self) -> None:

@@ -233,6 +233,10 @@ class TopicLog:
         """Whether bookies have returned an explicit LAC of an open ledger; None without an open ledger."""
         return any(tail.explicit for tail in self._tails.values()) if self._tails else None
 
+    def expect_push(self) -> None:
+        """Send no polls for ledgers that are not known yet: `suspend_polls` or `resume_polls` will follow soon."""
+        self._polls.expect_push()
+
     def suspend_polls(self) -> None:
         """Send no more polls to bookies: the owner pushes each entry from the next one on (`push`)."""
         self._polls.suspend()

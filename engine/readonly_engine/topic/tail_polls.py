@@ -1,4 +1,8 @@
-"""The polls of a topic's open ledgers for their LAC: of all, or while the owner pushes entries, of new ones for some time."""
+"""The polls of a topic's open ledgers for their LAC: of all, or while the owner pushes entries, of new ones for some time.
+
+A topic that the owner will push within a second begins without polls: bookies answer the polls of a crowd of idle topics slower
+than the owner subscribes them.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +28,12 @@ class TailPolls:
         timers: end the polls of new ledgers while the owner pushes, by ledger.
     """
 
-    __slots__ = ("_needed", "_pushed", "_pushed_ahead", "tails", "timers")
+    __slots__ = ("_expected", "_needed", "_pushed", "_pushed_ahead", "tails", "timers")
 
     def __init__(self) -> None:
         self.tails: dict[int, LacFollower] = {}
         self.timers: dict[int, asyncio.TimerHandle] = {}
-        self._pushed = False
+        self._expected = self._pushed = False
         self._needed = True
         self._pushed_ahead: Position | None = None
 
@@ -39,18 +43,23 @@ class TailPolls:
         for ledger_id, tail in self.tails.items():
             if not needed:
                 tail.suspend()
-            elif not self._pushed or ledger_id in self.timers:
+            elif not (self._expected or self._pushed) or ledger_id in self.timers:
                 tail.resume()
+
+    def expect_push(self) -> None:
+        """Do not poll new ledgers until the owner pushes, or until `resume`."""
+        self._expected = True
 
     def suspend(self) -> None:
         """Send no more polls: the owner pushes each entry from the next one on."""
-        self._pushed = True
+        self._expected, self._pushed = False, True
         for tail in self.tails.values():
             tail.suspend()
 
     def resume(self) -> None:
         """Poll again, if LACs are needed: the owner does not push any more."""
-        self._pushed, self._pushed_ahead = False, None
+        self._expected = self._pushed = False
+        self._pushed_ahead = None
         self._cancel_timers()
         if self._needed:
             for tail in self.tails.values():
@@ -72,8 +81,8 @@ class TailPolls:
     def follow(self, ledger_id: int, tail: LacFollower) -> None:
         """Add a new ledger. While the owner pushes, apply what it has pushed already, or limit the time of the polls."""
         self.tails[ledger_id] = tail
-        if not self._needed:
-            tail.suspend()
+        if self._needed and not self._expected:
+            tail.resume()
         if not self._pushed:
             return
         self.timers[ledger_id] = asyncio.get_running_loop().call_later(
@@ -98,6 +107,7 @@ class TailPolls:
         self._cancel_timers()
         for tail in self.tails.values():
             tail.stop()
+        self.tails.clear()  # the end of pushes resumes nothing
 
     def _cancel_timers(self) -> None:
         for timer in self.timers.values():

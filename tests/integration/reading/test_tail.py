@@ -32,6 +32,7 @@ class Followed:
         self.written = -1
         self.pause, self.wants_entries = 0.0, True
         self.tail = LacFollower(LedgerReader(ledger.ledger_id, decode_ledger_metadata(ledger.metadata()), pool), self)
+        self.tail.resume()
 
     def lac_advanced(self, ledger_id: int, lac: int, entries: object) -> None:
         """As FollowedLog."""

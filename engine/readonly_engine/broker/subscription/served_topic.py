@@ -125,9 +125,9 @@ class ServedTopic:
 
     def close(self) -> None:
         """Stop following the topic."""
-        if self.tail is not None:
-            self.tail.close()
         if self._compacted is not None:
             self._compacted.close()
         self.transactions.close()
-        self.log.close()
+        self.log.close()  # before its tail, whose end would resume the polls
+        if self.tail is not None:
+            self.tail.close()

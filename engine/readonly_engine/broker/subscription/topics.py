@@ -416,6 +416,7 @@ class TopicRegistry:
                 self._splicing,
             )
             served.log.on_followed = served.tail.followed
+            served.log.expect_push()
 
     def _with_policies(self) -> list[TopicName]:
         """Return the topics whose delivery depends on policies: of Shared and Key_Shared subscriptions, or pushed by owners."""

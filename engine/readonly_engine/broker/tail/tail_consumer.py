@@ -45,6 +45,9 @@ _MESSAGE: Final = BaseCommand.MESSAGE
 RETRY_S: Final = (1.0, 60.0)
 """First and longest wait after the owner went away or did not answer."""
 
+PUSH_WAIT_S: Final = 1.0
+"""Time from a SUBSCRIBE in which the owner should push. Bookies are polled from then on."""
+
 ACK_S: Final = 180.0
 """Longest time that a pushed entry is unacked, where the owner needs no permits meanwhile. The cursor is not stored, and holds no
 ledger; acks only keep a backlog out of statistics. A timer of each topic makes them, so they should be rare."""
@@ -135,6 +138,7 @@ class TailConsumer:
         "_timer",
         "_topic",
         "_unacked",
+        "_waiting",
         "changes",
         "settings",
     )
@@ -177,6 +181,7 @@ class TailConsumer:
         self._ack_timer: asyncio.TimerHandle | None = None
         self._check_timer: asyncio.TimerHandle | None = None
         self._leave_timer: asyncio.TimerHandle | None = None
+        self._waiting: asyncio.TimerHandle | None = None
         self._checking: asyncio.Task[None] | None = None
         self._splice = None if fanout is None or splicing is None else TailSplice(log_, fanout, splicing, self)
         self.changes = 0
@@ -240,13 +245,14 @@ class TailConsumer:
     def close(self) -> None:
         """Close the subscription. The log is closed by its owner."""
         self._closed = True
-        for timer in (self._timer, self._leave_timer):
+        for timer in (self._timer, self._leave_timer, self._waiting):
             if timer is not None:
                 timer.cancel()
         for task in (self._starting, self._checking):
             if task is not None:
                 task.cancel()
         self._unsubscribe()
+        self._log.resume_polls()
 
     # Subscribing
 
@@ -255,8 +261,15 @@ class TailConsumer:
         self._timer = None
         if self._closed or self._log.followed is Follow.LEDGERS:
             return
+        self._waiting = self._loop.call_later(PUSH_WAIT_S, self._poll_meanwhile)
         self._starting = self._loop.create_task(self._subscribe())
         self._starting.add_done_callback(self._started)
+
+    @ends("close")
+    def _poll_meanwhile(self) -> None:
+        """Poll bookies, unless the owner pushes."""
+        if self._connection is None:
+            self._log.resume_polls()
 
     def _later(self, seconds: float, call: Callable[[], None]) -> None:
         if not self._closed:
@@ -265,8 +278,12 @@ class TailConsumer:
     @ends("close")
     def _started(self, task: asyncio.Task[None]) -> None:
         self._starting = None
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
         if task.cancelled():
             return
+        self._poll_meanwhile()
         error = task.exception()
         if error is None:
             self.start()  # where the pushes ended meanwhile, and are wanted again

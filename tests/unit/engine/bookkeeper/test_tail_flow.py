@@ -151,6 +151,7 @@ def follow(scene, *, batches=True, entries=True, names="a"):
             digest_type=Metadata.CRC32C,
         )
         tail = LacFollower(LedgerReader(LEDGER, metadata, pool), Log())
+        tail.resume()
         try:
             async with asyncio.timeout(DEADLINE_S):
                 await scene(bookie if len(names) == 1 else list(bookies.values()), tail, told)

@@ -401,6 +401,29 @@ async def test_a_pushed_entry_of_a_ledger_that_is_not_known_yet_is_readable_once
     assert stage.log.limit == (5, 2)
 
 
+async def test_a_topic_that_the_owner_will_push_is_not_polled_unless_it_does_not(stage):
+    stage.log.expect_push()
+    stage.topic(3)
+    stage.ledger(3)
+    stage.log.listen(stage.listener, follow=Follow.LEDGERS)
+    stage.log.listen(stage.listener)
+    stage.log.confirm(Position(3, 5))
+    await settle()
+    assert (stage.log.limit, stage.asked) == (Position(3, 5), [])
+    stage.log.resume_polls()
+    await until(lambda: stage.asked, what="a poll")
+
+
+async def test_the_end_of_pushes_does_not_resume_the_polls_of_a_closed_log(stage):
+    stage.topic(3)
+    stage.ledger(3)
+    stage.log.suspend_polls()
+    stage.log.close()
+    stage.log.resume_polls()
+    await settle()
+    assert not stage.asked
+
+
 async def test_a_new_ledger_is_polled_for_a_while_unless_the_owner_pushes_an_entry_of_it(monkeypatch, stage):
     monkeypatch.setattr(tail_polls, "NEW_LEDGER_POLL_S", 0.2)
     stage.topic(3)

@@ -109,7 +109,7 @@ class Log:
     """A topic's log."""
 
     def __init__(self):
-        self.limit, self.latest_batch, self.polls, self.pushed = Position(3, 7), None, True, []
+        self.limit, self.latest_batch, self.polls, self.pushed = Position(3, 7), None, False, []
         self.chain = SimpleNamespace(
             distance=lambda first, last: last.entry_id - first.entry_id,
             after=lambda position: Position(position.ledger_id, position.entry_id + 1),
@@ -124,11 +124,9 @@ class Log:
             raise self.failure
 
     def suspend_polls(self):
-        assert self.polls
         self.polls = False
 
     def resume_polls(self):
-        assert not self.polls
         self.polls = True
 
     def push(self, entries, _now, *, at_once):
@@ -250,7 +248,7 @@ async def test_the_pushes_move_to_a_consumer_that_is_still_there(leaves, stage):
     await until(lambda: present.subscribes and stage.tail.pushed)
     assert departed.names()[-1] == "CLOSE_CONSUMER"
     assert not departed.handlers, "the connection stays open"
-    assert stage.changes == [True, False, True], "bookies are not polled meanwhile"
+    assert stage.changes == [False, False, True], "bookies are not polled meanwhile"
     limit = stage.log.limit
     start = present.subscribes[0].start_message_id
     assert (start.ledger_id, start.entry_id) == (limit.ledger_id, limit.entry_id + 1)
@@ -339,6 +337,17 @@ async def test_a_topic_that_is_closed_while_the_owner_does_not_answer_leaves_not
         await until(lambda: stage.connection.names() == ["CLOSE_CONSUMER"])
         assert not stage.connection.handlers
         assert stage.log.polls
+
+
+@pytest.mark.parametrize("answers", [[None], [error(ServerError.ServiceNotReady)], [SUCCESS]])
+async def test_bookies_are_polled_if_the_owner_does_not_push_soon(answers, monkeypatch):
+    monkeypatch.setattr(module, "PUSH_WAIT_S", 0.01)
+    monkeypatch.setattr(module, "RETRY_S", (1000.0, 1000.0))
+    async with played(*answers) as stage:
+        stage.tail.start()
+        assert not stage.log.polls
+        await until(lambda: stage.log.polls or stage.tail.pushed)
+        assert stage.log.polls != stage.tail.pushed
 
 
 async def test_what_was_under_way_at_the_end_of_the_pushes_is_left_to_bookies(stage):
