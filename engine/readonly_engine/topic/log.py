@@ -234,8 +234,12 @@ class TopicLog:
         return any(tail.explicit for tail in self._tails.values()) if self._tails else None
 
     def expect_push(self) -> None:
-        """Send no polls for ledgers that are not known yet: `suspend_polls` or `resume_polls` will follow soon."""
+        """Send no polls for ledgers that are not known yet: `suspend_polls` or `expect_no_push` will follow soon."""
         self._polls.expect_push()
+
+    def expect_no_push(self) -> None:
+        """Poll bookies after `expect_push`, unless the owner pushes already."""
+        self._polls.expect_no_push()
 
     def suspend_polls(self) -> None:
         """Send no more polls to bookies: the owner pushes each entry from the next one on (`push`)."""

@@ -47,8 +47,13 @@ class TailPolls:
                 tail.resume()
 
     def expect_push(self) -> None:
-        """Do not poll new ledgers until the owner pushes, or until `resume`."""
+        """Do not poll new ledgers until the owner pushes, or until `expect_no_push`."""
         self._expected = True
+
+    def expect_no_push(self) -> None:
+        """Poll after all, unless the owner pushes already."""
+        if self._expected:
+            self.resume()
 
     def suspend(self) -> None:
         """Send no more polls: the owner pushes each entry from the next one on."""

@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from readonly_engine.topic.replay.shared import SharedClock
 
 MAX_OPENING = 256
-"""Topics that are being opened at once. More would wait for the metadata store too long, and need memory until it answers: after
-a restart, the readers of all topics come at once."""
+"""Topics whose first consumers join at once. After a restart, the readers of all topics come together. More would keep the event
+loop so busy that answers of the metadata store come too late, and need memory until then."""
 
 CACHE_TTL_S = 5.0
 """Consumers that return to their owners at the same time share one request for the brokers' configuration."""
@@ -186,6 +186,8 @@ class TopicRegistry:
     ) -> Subscription:
         """Add a consumer that is subscribed on the owner to its subscription on this broker.
 
+        If its topic is not open, it waits until fewer than MAX_OPENING others are being opened.
+
         Args:
             topic: the topic.
             consumer: the consumer.
@@ -196,7 +198,19 @@ class TopicRegistry:
             MetadataError: the topic's ledgers are unknown.
             RelayError: the owner does not answer, or its cursor may have changed meanwhile.
         """
-        served = await self._opened(topic)
+        if topic in self._topics:
+            return await self._join(topic, consumer, check_claim, make)
+        async with self._opening:
+            return await self._join(topic, consumer, check_claim, make)
+
+    async def _join(
+        self,
+        topic: TopicName,
+        consumer: Subscriber,
+        check_claim: Callable[[Subscription], None],
+        make: MakeSubscription | None,
+    ) -> Subscription:
+        served = self._serve(topic)
         name = consumer.info.name
         key = (topic, name)
         try:
@@ -207,6 +221,8 @@ class TopicRegistry:
                 state = await keeper.state(consumer.owner_consumer)
                 await served.log.opened()
                 served.confirm(state)
+                if not keeper.at_owner:
+                    served.log.expect_no_push()  # the keeper does not know the end of the topic
                 await self._guard_reads(served)
                 async with join_state.lock:
                     subscription = served.subscriptions.get(name)
@@ -242,26 +258,6 @@ class TopicRegistry:
                 return subscription
         finally:
             self._close_if_unused(topic, served)
-
-    async def _opened(self, topic: TopicName) -> ServedTopic:
-        """Return a topic. If it is not open, open it as soon as fewer than MAX_OPENING others are being opened.
-
-        Raises:
-            MetadataError: its ledgers are unknown.
-        """
-        if (served := self._topics.get(topic)) is not None:
-            return served
-        async with self._opening:
-            served = self._serve(topic)
-            served.joining += 1
-            try:
-                await served.log.opened()
-            except BaseException:
-                served.joining -= 1
-                self._close_if_unused(topic, served)
-                raise
-            served.joining -= 1
-        return served
 
     def _serve(self, topic: TopicName) -> ServedTopic:
         """Return a topic, which is opened if necessary."""

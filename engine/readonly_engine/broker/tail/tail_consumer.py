@@ -45,7 +45,7 @@ _MESSAGE: Final = BaseCommand.MESSAGE
 RETRY_S: Final = (1.0, 60.0)
 """First and longest wait after the owner went away or did not answer."""
 
-PUSH_WAIT_S: Final = 1.0
+PUSH_WAIT_S: Final = 2.0
 """Time from a SUBSCRIBE in which the owner should push. Bookies are polled from then on."""
 
 ACK_S: Final = 180.0
@@ -252,7 +252,7 @@ class TailConsumer:
             if task is not None:
                 task.cancel()
         self._unsubscribe()
-        self._log.resume_polls()
+        self._log.expect_no_push()
 
     # Subscribing
 
@@ -268,8 +268,7 @@ class TailConsumer:
     @ends("close")
     def _poll_meanwhile(self) -> None:
         """Poll bookies, unless the owner pushes."""
-        if self._connection is None:
-            self._log.resume_polls()
+        self._log.expect_no_push()
 
     def _later(self, seconds: float, call: Callable[[], None]) -> None:
         if not self._closed:

@@ -410,7 +410,12 @@ async def test_a_topic_that_the_owner_will_push_is_not_polled_unless_it_does_not
     stage.log.confirm(Position(3, 5))
     await settle()
     assert (stage.log.limit, stage.asked) == (Position(3, 5), [])
-    stage.log.resume_polls()
+    stage.log.suspend_polls()
+    stage.log.expect_no_push()
+    await settle()
+    assert not stage.asked
+    stage.log.expect_push()
+    stage.log.expect_no_push()
     await until(lambda: stage.asked, what="a poll")
 
 

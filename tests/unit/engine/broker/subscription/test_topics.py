@@ -38,7 +38,10 @@ class Log:
     def __init__(self, *_):
         self.chain = SimpleNamespace(after=lambda position: Position(position.ledger_id, position.entry_id + 1))
         self.owner_end = object()
-        self.closed = False
+        self.closed = self.polled = False
+
+    def expect_no_push(self):
+        self.polled = True
 
     async def opened(self):
         pass
@@ -205,6 +208,7 @@ async def test_a_seek_of_a_local_subscription_is_not_undone_by_a_consumer_that_i
     assert not list(served.all)
     local.refresh = lambda: None
     joined = await served.join(TOPIC, consumer(local), lambda _: None)
+    assert [one.log.polled for _, one in served.all] == [True], "a local cursor does not know the end of the topic"
     local.valid = False
     with pytest.raises(OwnerUnavailableError, match="closed after a SEEK"):
         await served.join(TOPIC, consumer(local), lambda _: None)
@@ -224,6 +228,7 @@ async def test_a_subscription_begins_anew_once_the_owner_has_taken_the_acks_of_t
     key = (TOPIC, "s")
     served, _ = registry()
     before = await served.join(TOPIC, first, lambda _: None)
+    assert [one.log.polled for _, one in served.all] == [False]
     guard, asked, proceed = served._guard_reads, asyncio.Event(), asyncio.Event()
 
     async def slow(*args):

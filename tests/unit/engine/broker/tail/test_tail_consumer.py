@@ -117,17 +117,23 @@ class Log:
         self.compared, self.failure = 0, None
         self.has_nearer_replicas = False
         self.followed = Follow.ENTRIES
+        self.suspended = False
 
     async def refresh(self):
         self.compared += 1
         if self.failure is not None:
             raise self.failure
 
+    def expect_no_push(self):
+        self.polls = self.polls or not self.suspended
+
     def suspend_polls(self):
-        self.polls = False
+        assert not self.suspended
+        self.polls, self.suspended = False, True
 
     def resume_polls(self):
-        self.polls = True
+        assert self.suspended
+        self.polls, self.suspended = True, False
 
     def push(self, entries, _now, *, at_once):
         self.pushed += [entry.position for entry in entries]
