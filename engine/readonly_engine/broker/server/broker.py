@@ -237,9 +237,11 @@ class Broker:
         self.owners.close()
 
     async def wait_for_tasks(self, seconds: float) -> None:
-        """Wait for the broker's tasks, for `seconds` at most."""
-        if self._tasks:
-            await asyncio.wait(set(self._tasks), timeout=seconds)
+        """Wait for the broker's tasks, and those that they start, for `seconds` at most."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        while self._tasks and (left := until - loop.time()) > 0:
+            await asyncio.wait(set(self._tasks), timeout=left)
 
     @property
     def under_memory_pressure(self) -> bool:

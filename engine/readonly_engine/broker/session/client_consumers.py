@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Protocol
 
 from readonly_engine import tracing
@@ -13,6 +15,7 @@ from readonly_engine.broker.consumer.services import Services
 from readonly_engine.broker.session.bounds import MAX_BROKER_SUBSCRIBES, MAX_CONCURRENT_SUBSCRIBES, MAX_REQUEST_BYTES
 from readonly_engine.metadata.errors import MetadataError, TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
+from readonly_engine.net.frame_slicer import SLICE_S
 from readonly_engine.owner.errors import OwnerUnavailableError, RelayError
 from readonly_engine.wire.commands import decode_command
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandSubscribe, ServerError
@@ -64,7 +67,8 @@ class ClientConsumers:
         self._client = client
         self.by_id: dict[int, ClientConsumer] = {}
         self._subscribing: dict[int, asyncio.Task[None]] = {}
-        self._queued: dict[int, bytes] = {}  # frames of SUBSCRIBEs, by consumer id
+        # Frames of SUBSCRIBEs, by consumer id. The first of an ordered dict is found at once, also after many removals.
+        self._queued: OrderedDict[int, bytes] | None = None
         self._bytes = 0  # of the frames in _subscribing and _queued
 
     def subscribe(self, command: BaseCommand, frame: bytes) -> None:
@@ -76,7 +80,7 @@ class ClientConsumers:
         """
         subscribe = command.subscribe
         consumer_id, request_id = subscribe.consumer_id, subscribe.request_id
-        if consumer_id in self._subscribing or consumer_id in self._queued:
+        if consumer_id in self._subscribing or consumer_id in (self._queued or ()):
             self._refuse(subscribe, ServerError.ServiceNotReady, "the consumer is being created already")
             return
         if consumer_id in self.by_id:
@@ -96,6 +100,8 @@ class ClientConsumers:
             return
         self._bytes += len(frame)
         if not self._may_subscribe:
+            if self._queued is None:
+                self._queued = OrderedDict()
             self._queued[consumer_id] = frame
             return
         self._client.services.subscribing += 1
@@ -124,7 +130,7 @@ class ClientConsumers:
 
     def cancel_subscribes(self) -> int:
         """Refuse all unanswered SUBSCRIBEs, because the broker leaves the pool; return their number."""
-        cancelled = len(self._subscribing) + len(self._queued)
+        cancelled = len(self._subscribing) + len(self._queued or ())
         for task in list(self._subscribing.values()):
             task.cancel()
         return cancelled
@@ -137,8 +143,12 @@ class ClientConsumers:
         self._client.refuse(subscribe.request_id, code, reason)
 
     def _remove_queued(self, consumer_id: int) -> bytes:
+        if self._queued is None:
+            return b""
         frame = self._queued.pop(consumer_id, b"")
         self._bytes -= len(frame)
+        if not self._queued:
+            self._queued = None
         return frame
 
     async def _admit(self, topic: TopicName, subscribe: CommandSubscribe) -> None:
@@ -190,9 +200,26 @@ class ClientConsumers:
             self._client.respond(answer, request_id)
 
     def close_all(self) -> None:
-        """Close all consumers on their owners after the client has disconnected."""
-        for consumer in list(self.by_id.values()):
-            self.drop(consumer)
+        """Close all consumers on their owners after the client has disconnected: very many in slices, between other work."""
+        leaving = list(self.by_id.values())
+        leaving.reverse()
+        if self._close_some(leaving):
+            self._client.services.spawn(self._close_rest(leaving))
+
+    def _close_some(self, leaving: list[ClientConsumer]) -> bool:
+        """Close the last consumers of a list for SLICE_S; return whether there are more."""
+        until = time.monotonic() + SLICE_S
+        while leaving:
+            self.drop(leaving.pop())
+            if time.monotonic() >= until:
+                break
+        return bool(leaving)
+
+    async def _close_rest(self, leaving: list[ClientConsumer]) -> None:
+        while True:
+            await asyncio.sleep(0)
+            if not self._close_some(leaving):
+                return
 
     def drop(self, consumer: LinkedConsumer) -> None:
         """Remove a consumer and close it on the owner. The caller sends CLOSE_CONSUMER to the client if necessary."""

@@ -1,7 +1,9 @@
 """A client that creates very many consumers at once: some are being admitted, the others wait. When it last needed the broker."""
 
 import asyncio
+import time
 from contextlib import asynccontextmanager
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -21,6 +23,8 @@ from readonly_engine.wire.pulsar_pb2 import (
     CommandSubscribe,
     CommandSuccess,
 )
+
+from tests.support.waiting import until
 
 
 class SubscribingClient:
@@ -139,6 +143,37 @@ async def test_one_that_waits_can_be_closed_and_is_not_created_twice(client):
     await settle()
     assert waiting not in client.admissions
     assert waiting + 1 in client.admissions
+
+
+async def test_a_place_in_a_long_queue_takes_as_long_as_in_a_short_one(client):
+    consumers = client.connection._client_consumers
+    consumers._subscribing = dict.fromkeys(range(-MAX_CONCURRENT_SUBSCRIBES, 0))
+
+    def seconds(count):
+        client.subscribes([count])
+        consumers._queued.update(dict.fromkeys(range(count), b""))
+        began = time.process_time()
+        while consumers._queued:
+            consumers._remove_queued(next(iter(consumers._queued)))
+        return (time.process_time() - began) / count
+
+    assert min(seconds(20_000) for _ in range(3)) < 4 * min(seconds(500) for _ in range(3))
+
+
+@pytest.mark.parametrize("count", [3, 5_000])
+async def test_the_consumers_of_a_lost_client_are_closed_between_other_work(count, monkeypatch, client):
+    monkeypatch.setattr(client_consumers_module, "SLICE_S", 0.0)
+    closed, consumers = [], client.connection._client_consumers
+    for number in range(count):
+        consumer = SimpleNamespace(
+            consumer_id=number, close=lambda: client.closed(None), unregister=partial(closed.append, number)
+        )
+        consumers.by_id[number] = consumer
+    consumers.close_all()
+    assert len(closed) == 1
+    await until(lambda: len(closed) == count)
+    assert closed == [*range(count)]
+    assert not consumers.by_id
 
 
 async def test_an_address_that_refused_a_connection_is_noted(client):
