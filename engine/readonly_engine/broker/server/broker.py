@@ -24,6 +24,7 @@ from readonly_engine.broker.server.drain import drain
 from readonly_engine.broker.server.owner_returns import OwnerReturns
 from readonly_engine.broker.server.rebalance import Rebalancer
 from readonly_engine.broker.session.bounds import MAX_BROKER_REQUEST_BYTES, MAX_BROKER_REQUESTS, WRITE_BUFFER_BYTES
+from readonly_engine.broker.session.closing import ClosingConsumers
 from readonly_engine.broker.session.connection import ClientConnection
 from readonly_engine.broker.session.idle import IdleClock
 from readonly_engine.broker.session.request_quota import RequestQuota
@@ -128,6 +129,7 @@ class Broker:
         self.slow_clients = 0
         self.subscribing = 0
         self.subscribe_refusals = SubscribeRefusals()
+        self.closing_consumers = ClosingConsumers(self.spawn)
         self.draining = False
         self.member_selector = MemberSelector(random.randrange(1 << 16))  # noqa: S311 - to spread clients, not to hide anything
         self._rebalancer = Rebalancer(self)

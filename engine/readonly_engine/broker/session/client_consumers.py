@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,7 +14,6 @@ from readonly_engine.broker.consumer.services import Services
 from readonly_engine.broker.session.bounds import MAX_BROKER_SUBSCRIBES, MAX_CONCURRENT_SUBSCRIBES, MAX_REQUEST_BYTES
 from readonly_engine.metadata.errors import MetadataError, TopicNameError
 from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.net.frame_slicer import SLICE_S
 from readonly_engine.owner.errors import OwnerUnavailableError, RelayError
 from readonly_engine.wire.commands import decode_command
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandSubscribe, ServerError
@@ -23,6 +21,7 @@ from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandSubscribe, Serve
 if TYPE_CHECKING:
     from readonly_engine.broker.consumer.client_consumer import ClientConsumer
     from readonly_engine.broker.consumer.client_link import LinkedConsumer
+    from readonly_engine.broker.session.closing import ClosingConsumers
     from readonly_engine.broker.session.subscribe_refusals import SubscribeRefusals
     from readonly_engine.metadata.topic_name import TopicName
 
@@ -33,10 +32,12 @@ class SubscribeServices(Services, Protocol):
     Attributes:
         subscribing: number of SUBSCRIBEs of all clients in admission.
         subscribe_refusals: counts and logs those that are refused.
+        closing_consumers: closes those of lost clients.
     """
 
     subscribing: int
     subscribe_refusals: SubscribeRefusals
+    closing_consumers: ClosingConsumers
 
 
 class SubscribingClient(ClientLink, Protocol):
@@ -200,26 +201,10 @@ class ClientConsumers:
             self._client.respond(answer, request_id)
 
     def close_all(self) -> None:
-        """Close all consumers on their owners after the client has disconnected: very many in slices, between other work."""
-        leaving = list(self.by_id.values())
-        leaving.reverse()
-        if self._close_some(leaving):
-            self._client.services.spawn(self._close_rest(leaving))
-
-    def _close_some(self, leaving: list[ClientConsumer]) -> bool:
-        """Close the last consumers of a list for SLICE_S; return whether there are more."""
-        until = time.monotonic() + SLICE_S
-        while leaving:
-            self.drop(leaving.pop())
-            if time.monotonic() >= until:
-                break
-        return bool(leaving)
-
-    async def _close_rest(self, leaving: list[ClientConsumer]) -> None:
-        while True:
-            await asyncio.sleep(0)
-            if not self._close_some(leaving):
-                return
+        """Close all consumers on their owners after the client has disconnected."""
+        consumers = list(self.by_id.values())
+        self.by_id.clear()
+        self._client.services.closing_consumers.close(consumers)
 
     def drop(self, consumer: LinkedConsumer) -> None:
         """Remove a consumer and close it on the owner. The caller sends CLOSE_CONSUMER to the client if necessary."""

@@ -3,13 +3,14 @@
 import asyncio
 import time
 from contextlib import asynccontextmanager
-from functools import partial
 from types import SimpleNamespace
 
 import pytest
 from readonly_engine.broker.session import client_consumers as client_consumers_module
+from readonly_engine.broker.session import closing as closing_module
 from readonly_engine.broker.session import connection as connection_module
 from readonly_engine.broker.session.bounds import MAX_CONCURRENT_SUBSCRIBES
+from readonly_engine.broker.session.closing import ClosingConsumers
 from readonly_engine.broker.session.connection import ClientConnection
 from readonly_engine.broker.session.idle import IdleClock
 from readonly_engine.broker.session.subscribe_refusals import SubscribeRefusals
@@ -39,6 +40,7 @@ class SubscribingClient:
             spawn=self.spawn,
             subscribing=0,
             subscribe_refusals=SubscribeRefusals(),
+            closing_consumers=ClosingConsumers(self.spawn),
             idle=IdleClock(0.0),
         )
         self.connection = ClientConnection(self.broker)
@@ -160,20 +162,36 @@ async def test_a_place_in_a_long_queue_takes_as_long_as_in_a_short_one(client):
     assert min(seconds(20_000) for _ in range(3)) < 4 * min(seconds(500) for _ in range(3))
 
 
-@pytest.mark.parametrize("count", [3, 5_000])
-async def test_the_consumers_of_a_lost_client_are_closed_between_other_work(count, monkeypatch, client):
-    monkeypatch.setattr(client_consumers_module, "SLICE_S", 0.0)
-    closed, consumers = [], client.connection._client_consumers
-    for number in range(count):
-        consumer = SimpleNamespace(
-            consumer_id=number, close=lambda: client.closed(None), unregister=partial(closed.append, number)
-        )
-        consumers.by_id[number] = consumer
-    consumers.close_all()
-    assert len(closed) == 1
-    await until(lambda: len(closed) == count)
-    assert closed == [*range(count)]
-    assert not consumers.by_id
+async def test_the_consumers_of_lost_clients_are_closed_between_other_work(monkeypatch):
+    monkeypatch.setattr(closing_module, "SLICE_S", 0.0)
+    left, closed = [], []
+
+    class Leaving:
+        topic = "orders"
+
+        def __init__(self, number):
+            self.number = number
+
+        def unregister(self):
+            left.append(self.number)
+            if self.number == 2:
+                raise ValueError("not there")
+
+        async def close(self):
+            closed.append(self.number)
+
+    tasks = []
+    closing = ClosingConsumers(lambda coroutine: tasks.append(asyncio.ensure_future(coroutine)))
+    for begin in (0, 1000, 2000):
+        closing.close([Leaving(number) for number in range(begin, begin + 1000)])
+        assert left == [0], "of all clients together"
+    await settle()
+    assert len(left) < 20
+    await until(lambda: len(closed) == 3000)
+    assert left == closed == [*range(3000)]
+    await settle()
+    closing.close([Leaving(3000)])
+    assert left[-1] == 3000
 
 
 async def test_an_address_that_refused_a_connection_is_noted(client):
