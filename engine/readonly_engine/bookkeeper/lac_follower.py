@@ -82,6 +82,26 @@ class LacFollower:
         log_: the log that it belongs to.
     """
 
+    __slots__ = (
+        "_arrival_rate",
+        "_ensemble",
+        "_explicit",
+        "_flows",
+        "_idle_probe",
+        "_ledger",
+        "_log",
+        "_loop",
+        "_poll_target",
+        "_polls",
+        "_probe_task",
+        "_rated",
+        "_read_to",
+        "_suspended",
+        "_tasks",
+        "_timer",
+        "lac",
+    )
+
     def __init__(self, ledger: LedgerReader, log_: FollowedLog) -> None:
         self._ledger = ledger
         self._log = log_

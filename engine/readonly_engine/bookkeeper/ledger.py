@@ -76,6 +76,8 @@ class LedgerReader:
         pool: connections to the bookies.
     """
 
+    __slots__ = ("_digest", "_loop", "_pool", "_reads", "ledger_id", "metadata")
+
     def __init__(self, ledger_id: int, metadata: LedgerMetadata, pool: BookiePool) -> None:
         self.ledger_id = ledger_id
         self.metadata = metadata

@@ -86,6 +86,8 @@ class EntryReads:
         pool: connections to the bookies.
     """
 
+    __slots__ = ("_average_bytes", "_digest", "_ledger_id", "_loop", "_pool", "_replica_order")
+
     def __init__(self, ledger_id: int, digest: Digest, pool: BookiePool) -> None:
         self._ledger_id = ledger_id
         self._digest = digest

@@ -105,6 +105,8 @@ class ArrivalRate:
     Seconds are those of any one clock.
     """
 
+    __slots__ = ("_came_at", "_gap", "_quick")
+
     def __init__(self) -> None:
         self._gap = SLOW_S
         self._quick = False
@@ -186,6 +188,8 @@ class IdleProbe:
     While entries arrive, only `on_answer` is called. One probe is enough, because polls report later entries. Only a probe
     that found an unconfirmed entry is repeated.
     """
+
+    __slots__ = ("_answered_at", "_pause", "_probe_at", "_probed")
 
     def __init__(self, now: float) -> None:
         self._answered_at = now

@@ -43,6 +43,8 @@ class LedgerChain:
     before the list has it (during a roll or an unload, ManagedLedgerImpl). Its own metadata and its LAC decide.
     """
 
+    __slots__ = ("_first_open", "_gone", "_ledgers", "_order", "exists", "terminated")
+
     def __init__(self) -> None:
         self._ledgers: dict[int, ChainedLedger] = {}
         self._order: list[int] = []

@@ -48,6 +48,8 @@ class DispatchHold:
     allows all entries that the listeners know. So a release never means a permission.
     """
 
+    __slots__ = ("_answered", "_since", "_tail")
+
     def __init__(self) -> None:
         self._since: float | None = None
         self._tail: Position = EARLIEST

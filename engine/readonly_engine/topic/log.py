@@ -68,6 +68,29 @@ class TopicLog:
         on_followed: called after a change of `followed`.
     """
 
+    __slots__ = (
+        "_cache",
+        "_cluster",
+        "_ledger_watches",
+        "_notifier",
+        "_on_deleted",
+        "_opened",
+        "_owner_last_entry",
+        "_poll_timers",
+        "_polls",
+        "_readers",
+        "_reads",
+        "_sources",
+        "_splice",
+        "_tails",
+        "_watch",
+        "chain",
+        "followed",
+        "on_followed",
+        "owner_end",
+        "topic",
+    )
+
     def __init__(
         self,
         topic: TopicName,

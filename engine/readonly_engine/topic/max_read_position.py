@@ -47,6 +47,19 @@ class MaxReadPositionSchedule:
         held: whether an exact reply has ever excluded an awaited entry: a transaction was open then.
     """
 
+    __slots__ = (
+        "_exact_at",
+        "_next",
+        "_pause",
+        "_spacing",
+        "_tail",
+        "_tail_asked",
+        "_wanted",
+        "awaited",
+        "held",
+        "limit",
+    )
+
     def __init__(self) -> None:
         self.limit: Position = EARLIEST
         self.awaited: Position = EARLIEST
@@ -117,6 +130,8 @@ class MaxReadPosition:
         active: whether there is a limit.
         on_answer: called after each request and after `on_moved`, with the last entry that was awaited at the request's time.
     """
+
+    __slots__ = ("_exact", "_last", "_loop", "_on_moved", "_schedule", "_task", "_wanted", "active", "on_answer")
 
     def __init__(
         self,

@@ -39,6 +39,8 @@ class LedgerSources:
         tiered: reads offloaded ledgers; None for never.
     """
 
+    __slots__ = ("_avoid", "_bookies", "_offloaded", "_tiered", "_topic")
+
     def __init__(
         self,
         topic: TopicName,

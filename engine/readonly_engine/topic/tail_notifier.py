@@ -87,6 +87,32 @@ class TailNotifier:
         follow: the most that any listener needs.
     """
 
+    __slots__ = (
+        "_asked",
+        "_at_once",
+        "_awaited",
+        "_chain",
+        "_closed",
+        "_continuation",
+        "_due",
+        "_flush_interval",
+        "_fresh",
+        "_gathering",
+        "_handle",
+        "_hold",
+        "_latency_tolerant",
+        "_listeners",
+        "_loop",
+        "_notified",
+        "_owner_limit",
+        "_read",
+        "_topic",
+        "_unmeasured",
+        "follow",
+        "latest_batch",
+        "notifying",
+    )
+
     def __init__(
         self, topic: TopicName, chain: LedgerChain, read: Callable[[Position, int], Awaitable[list[TopicEntry]]]
     ) -> None:

@@ -67,6 +67,17 @@ class TailFanout:
         latency: measures some deliveries.
     """
 
+    __slots__ = (
+        "_broadcast_groups",
+        "_connection_groups",
+        "_direct_members",
+        "_guard",
+        "_latency",
+        "_latest_batch",
+        "_owner",
+        "_tail",
+    )
+
     def __init__(
         self,
         tail: TopicTail,

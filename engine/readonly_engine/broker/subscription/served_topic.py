@@ -58,6 +58,8 @@ class ServedTopic:
         tail: lets the owner push new entries; None where bookies are always polled.
     """
 
+    __slots__ = ("_compacted", "_join_states", "fanout", "joining", "log", "subscriptions", "tail", "transactions")
+
     def __init__(
         self,
         log: TopicLog,

@@ -174,6 +174,8 @@ class SourceSchedule:
         rate: bound of the pushes.
     """
 
+    __slots__ = ("_hold", "_limit", "_pushed_at", "_read_at")
+
     def __init__(self, rate: PushRate) -> None:
         self.set_rate(rate)
         self._hold = RETURN_S[0]
