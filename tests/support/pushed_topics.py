@@ -192,10 +192,10 @@ class Topic:
         self.next = 0
         self.stored: list[TopicEntry] = []
         self.consumer_id = 0
-        self.log = TopicLog(self.name, stage.cluster, stage.pool, stage.cache, stage.nothing)
+        self.log = TopicLog(self.name, stage.cluster, stage.pool, stage.cache, stage.last_message)
         self._tell(self.name.managed_ledger_path, self._node())
         self._tell(ledger_path("/ledgers", self.ledger_id), _ledger_node())
-        self.transactions = TopicTransactions(self.log, stage.nothing, stage.nothing, stage.nothing_about)
+        self.transactions = TopicTransactions(self.log, stage)
         self.served = ServedTopic(self.log, self.transactions, stage.guard)
         self.tail = self.served.tail = TailConsumer(
             self.name,
@@ -305,10 +305,13 @@ class Stage:
         for client in self._sockets:
             client.close()
 
-    async def nothing(self) -> None:
+    async def last_message(self) -> None:
+        """Answer nothing (TransactionOwner)."""
+
+    async def max_read_position(self) -> None:
         """Answer nothing."""
 
-    async def nothing_about(self, _: object) -> None:
+    async def transaction(self, _: object) -> None:
         """Answer nothing."""
 
     async def no_bookie(self, bookie_id: str) -> tuple[str, int]:

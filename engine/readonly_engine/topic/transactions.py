@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.topic.max_read_position import MaxReadPosition
-from readonly_engine.topic.position import Position
+from readonly_engine.topic.position import EARLIEST, Position
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -48,6 +48,19 @@ class OwnerTransaction(NamedTuple):
     last_entry: Position | None = None
 
 
+class TransactionOwner(Protocol):
+    """Questions to the owner of a topic."""
+
+    async def last_message(self) -> Position | None:
+        """Return the last message that the owner delivers; None without an answer."""
+
+    async def max_read_position(self) -> Position | None:
+        """Return the owner's exact max read position; None without an answer."""
+
+    async def transaction(self, txn: tuple[int, int]) -> OwnerTransaction | None:
+        """Return the state of a transaction (most and least significant bits of the id); None without an answer."""
+
+
 class TransactionIndex:
     """Index of the transactions with messages from one position on, fed with every entry since then.
 
@@ -59,6 +72,10 @@ class TransactionIndex:
     Args:
         start: the first entry to be fed. No transaction with messages before it may be open.
         aborted: transactions that are known to be aborted, each with the last ledger that may have messages of it.
+
+    Attributes:
+        scan: the search for markers, while it is under way.
+        question: the requests to the owner about the first open transaction, while they are under way.
     """
 
     def __init__(self, start: Position, aborted: Mapping[tuple[int, int], int] | None = None) -> None:
@@ -66,6 +83,14 @@ class TransactionIndex:
         self.next = start
         self._open: dict[tuple[int, int], Position] = {}  # in the order of their first messages
         self._aborted = dict(aborted or {})  # with the ledger of their marker, or of a later message
+        self.scan: asyncio.Task[None] | None = None
+        self.question: asyncio.Task[None] | None = None
+
+    def cancel(self) -> None:
+        """End its search and its requests."""
+        for task in (self.scan, self.question):
+            if task is not None:
+                task.cancel()
 
     @property
     def first_open(self) -> Position | None:
@@ -146,31 +171,25 @@ class TopicTransactions:
 
     Args:
         log_: the topic.
-        last_message: asks the owner for the last message that it delivers; None without an answer.
-        exact_limit: asks the owner for its exact max read position; None without an answer.
-        ask_transaction: asks the owner about a transaction (most and least significant bits of the id); None without an answer.
+        owner: the questions to its owner.
     """
 
-    def __init__(
-        self,
-        log_: TopicLog,
-        last_message: Callable[[], Awaitable[Position | None]],
-        exact_limit: Callable[[], Awaitable[Position | None]],
-        ask_transaction: Callable[[tuple[int, int]], Awaitable[OwnerTransaction | None]],
-    ) -> None:
+    __slots__ = ("_indexes", "_last_allowed", "_limit", "_log", "_owner", "_pushed", "_waiting")
+
+    def __init__(self, log_: TopicLog, owner: TransactionOwner) -> None:
         self._log = log_
-        self._ask_transaction = ask_transaction
-        self._questions: dict[TransactionIndex, asyncio.Task[None]] = {}
-        self._max_read_position = MaxReadPosition(last_message, exact_limit, self._call_waiting)
-        self._pushed: OrderedDict[tuple[int, int], Position] = OrderedDict()
-        self._indexes: list[TransactionIndex] = []
-        self._scans: dict[TransactionIndex, asyncio.Task[None]] = {}
-        self._waiting: dict[Callable[[], None], None] = {}  # a dict is smaller than a set while it is empty
+        self._owner = owner
+        # What follows is made at its first use: most topics have no transactions.
+        self._limit: MaxReadPosition | None = None
+        self._last_allowed = EARLIEST
+        self._pushed: OrderedDict[tuple[int, int], Position] | None = None
+        self._indexes: tuple[TransactionIndex, ...] = ()
+        self._waiting: dict[Callable[[], None], None] | None = None
 
     @property
     def used(self) -> bool:
         """Whether the topic has messages of transactions, according to the reads so far."""
-        return bool(self._indexes) or self._max_read_position.held
+        return bool(self._indexes) or (self._limit is not None and self._limit.held)
 
     @property
     def open_transactions(self) -> int:
@@ -179,50 +198,62 @@ class TopicTransactions:
 
     def call_on_move(self, waiting: Callable[[], None]) -> None:
         """Call `waiting` once, when the search or the owner has moved a limit."""
+        if self._waiting is None:
+            self._waiting = {}
         self._waiting[waiting] = None
 
     def awaited_by(self, waiting: Callable[[], None]) -> bool:
         """Return whether `waiting` will be called."""
-        return waiting in self._waiting
+        return self._waiting is not None and waiting in self._waiting
 
     def forget(self, waiting: Callable[[], None]) -> None:
         """Do not call `waiting` any more."""
-        self._waiting.pop(waiting, None)
+        if self._waiting is not None:
+            self._waiting.pop(waiting, None)
 
     def guard(self) -> None:
         """From now on, deliver nothing before the owner does: the cluster has transactions."""
-        if not self._max_read_position.active:
-            self._max_read_position.active = True
-            self._log.limit_dispatches(self._max_read_position)
+        if self._limit is None:
+            self._limit = MaxReadPosition(self._owner.last_message, self._owner.max_read_position, self._call_waiting)
+            self._limit.notify(self._last_allowed)
+            self._limit.active = True
+            self._log.limit_dispatches(self._limit)
 
     def on_last_entry(self, position: Position) -> None:
         """Apply a max read position from the owner."""
-        self._max_read_position.notify(position)
+        if self._limit is not None:
+            self._limit.notify(position)
+        elif position > self._last_allowed:
+            self._last_allowed = position
 
     def on_pushed(self, entries: list[TopicEntry]) -> None:
         """Handle entries that the owner has delivered: consumers may read up to there, and their transactions are committed."""
         for entry in entries:
             txn = entry.txn
             if txn is not None:
-                self._pushed[txn] = entry.position
-                self._pushed.move_to_end(txn)
-                if len(self._pushed) > MAX_PUSHED:
-                    self._pushed.popitem(last=False)
-        if self._max_read_position.active:
-            self.on_last_entry(entries[-1].position)
+                self._note_pushed(txn, entry.position)
+        if self._limit is not None:
+            self._limit.notify(entries[-1].position)
+
+    def _note_pushed(self, txn: tuple[int, int], position: Position) -> None:
+        if self._pushed is None:
+            self._pushed = OrderedDict()
+        self._pushed[txn] = position
+        self._pushed.move_to_end(txn)
+        if len(self._pushed) > MAX_PUSHED:
+            self._pushed.popitem(last=False)
 
     def allows(self, position: Position) -> bool:
         """Whether the owner is known to deliver entries without a transaction up to this one."""
-        return self._max_read_position.allows(position)
+        return self._limit is None or self._limit.allows(position)
 
     def permitted(self, entries: list[TopicEntry]) -> list[TopicEntry]:
         """Return those of the next entries, at least one, that the owner would deliver now.
 
         The owner is asked about the others (see `call_on_move`).
         """
-        limit = self._max_read_position
-        wanted = entries[-1].position
-        if limit.allows(wanted):
+        limit, wanted = self._limit, entries[-1].position
+        if limit is None or limit.allows(wanted):
             return entries
         limit.request(wanted, self._log.chain.limit or wanted)
         return [entry for entry in entries if limit.allows(entry.position)]
@@ -235,7 +266,7 @@ class TopicTransactions:
         fitting = [index for index in self._indexes if index.start <= start]
         if not fitting:
             index = TransactionIndex(start)
-            self._indexes.append(index)
+            self._indexes += (index,)
             return index
         chosen = max(fitting, key=lambda index: index.start)
         caught_up = [index for index in fitting if index.start < chosen.start and index.next >= chosen.next]
@@ -250,38 +281,37 @@ class TopicTransactions:
         if chain.ledger_ids:
             index.trimmed(chain.ledger_ids[0])
         fed = 0
-        index.end_pushed(self._pushed)  # of entries that were fed before, as from bookies
-        while index.limit <= wanted and index not in self._scans and fed < FEED_ENTRIES:
+        index.end_pushed(self._pushed or {})  # of entries that were fed before, as from bookies
+        while index.limit <= wanted and index.scan is None and fed < FEED_ENTRIES:
             following = chain.at_or_after(index.next)
             entries = self._log.cached(following, SCAN_ENTRIES)
             self._feed(index, entries)
             fed += len(entries)
             if not entries:
                 break
-        if index.limit <= wanted and index not in self._scans and chain.readable(chain.at_or_after(index.next)):
-            scan = self._scans[index] = asyncio.create_task(self._scan(index, wanted))
-            scan.add_done_callback(lambda task: self._scan_ended(index, task))
+        if index.limit <= wanted and index.scan is None and chain.readable(chain.at_or_after(index.next)):
+            index.scan = asyncio.create_task(self._scan(index, wanted))
+            index.scan.add_done_callback(lambda task: self._scan_ended(index, task))
         txn = index.first_open_transaction
-        if txn is not None and index.limit <= wanted and index not in self._questions:
-            question = self._questions[index] = asyncio.create_task(self._find_end(index, txn))
-            question.add_done_callback(lambda task: self._question_ended(index, task))
+        if txn is not None and index.limit <= wanted and index.question is None:
+            index.question = asyncio.create_task(self._find_end(index, txn))
+            index.question.add_done_callback(lambda task: self._question_ended(index, task))
 
     def _feed(self, index: TransactionIndex, entries: list[TopicEntry]) -> None:
         index.feed(entries)
-        index.end_pushed(self._pushed)
+        index.end_pushed(self._pushed or {})
 
     def close(self) -> None:
         """Stop all searches and requests."""
-        for task in (*self._scans.values(), *self._questions.values()):
-            task.cancel()
-        self._max_read_position.close()
-        self._waiting.clear()
+        for index in self._indexes:
+            index.cancel()
+        if self._limit is not None:
+            self._limit.close()
+        self._waiting = None
 
     def _drop(self, index: TransactionIndex) -> None:
-        self._indexes.remove(index)
-        for task in (self._scans.get(index), self._questions.get(index)):
-            if task is not None:
-                task.cancel()
+        self._indexes = tuple([one for one in self._indexes if one is not index])
+        index.cancel()
 
     async def _scan(self, index: TransactionIndex, wanted: Position) -> None:
         """Read on until the limit is beyond the wanted position, or to the present end."""
@@ -304,7 +334,7 @@ class TopicTransactions:
             self._feed(index, entries)
 
     def _scan_ended(self, index: TransactionIndex, task: asyncio.Task[None]) -> None:
-        self._scans.pop(index, None)
+        index.scan = None
         if task.cancelled():
             return
         error = task.exception()
@@ -327,7 +357,7 @@ class TopicTransactions:
         unknown_at: Position | None = None
         await asyncio.sleep(pause)
         while index.is_first_open(txn):
-            known = await self._ask_transaction(txn)
+            known = await self._owner.transaction(txn)
             if not index.is_first_open(txn):
                 return
             ended = known is not None and not known.open
@@ -351,7 +381,7 @@ class TopicTransactions:
             pause = min(2 * pause, ASK_OWNER_S[1])
 
     def _question_ended(self, index: TransactionIndex, task: asyncio.Task[None]) -> None:
-        self._questions.pop(index, None)
+        index.question = None
         if task.cancelled():
             return
         error = task.exception()
@@ -361,7 +391,8 @@ class TopicTransactions:
         self._call_waiting()
 
     def _call_waiting(self) -> None:
-        for waiting in list(self._waiting):
-            if waiting in self._waiting:  # an earlier one may have closed a later one
-                del self._waiting[waiting]
-                waiting()
+        waiting = self._waiting
+        for call in list(waiting or ()):
+            if waiting and call in waiting:  # an earlier one may have closed a later one
+                del waiting[call]
+                call()

@@ -265,7 +265,7 @@ class TopicRegistry:
         if served is None:
             links = TopicLinks(self._links, topic)
             opened = self._open(topic, links)
-            transactions = TopicTransactions(opened, links.last_message, links.max_read_position, links.transaction)
+            transactions = TopicTransactions(opened, links)
             served = self._topics[topic] = ServedTopic(opened, transactions, self._lease_guard, self.latency)
             self._set_tail(topic, served)
         return served

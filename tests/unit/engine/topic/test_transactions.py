@@ -1,6 +1,7 @@
 """Transactions against a model: the owner's transaction buffer as one list of all written entries."""
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -184,9 +185,14 @@ async def is_open(txn):
     return OwnerTransaction(open=True, aborted=False, last_entry=Position(9, 9))
 
 
+def owner(transaction=is_open, last=says_nothing):
+    """Return the questions to an owner (TransactionOwner)."""
+    return SimpleNamespace(last_message=last, max_read_position=says_nothing, transaction=transaction)
+
+
 def transactions_of(log):
     """In a cluster without known transactions: the owner is not asked."""
-    return TopicTransactions(log, says_nothing, says_nothing, is_open)
+    return TopicTransactions(log, owner())
 
 
 def everything(log, transactions, start, positions):
@@ -219,7 +225,7 @@ def test_what_a_subscription_delivers_is_what_is_committed_before_the_first_open
             wanted = topic.entries[data.draw(st.integers(0, written - 1))].position
             index = transactions.index(start)
             transactions.advance(index, wanted)
-            if transactions._scans:
+            if index.scan is not None:
                 await asyncio.wait_for(called.wait(), 60)
             called.clear()
             ongoing = topic.open_at(written)
@@ -299,7 +305,7 @@ async def test_on_a_cluster_with_transactions_entries_wait_for_the_owner_and_go_
     async def last():
         return answers[0]
 
-    transactions = TopicTransactions(log, last, says_nothing, is_open)
+    transactions = TopicTransactions(log, owner(last=last))
     assert transactions.permitted(entries) == entries, "no transactions so far"
     assert log.dispatch_limit is None
     transactions.on_last_entry(Position(0, 4))
@@ -368,7 +374,7 @@ async def test_a_message_behind_the_marker_of_its_transaction_is_what_the_owner_
     async def ask(txn):
         return left.pop(0) if txn == (1, 7) else OPEN
 
-    transactions = TopicTransactions(log, says_nothing, says_nothing, ask)
+    transactions = TopicTransactions(log, owner(ask))
     told = asyncio.Event()
     listen(transactions, told.set)
     index = transactions.index(Position(0, 1))
@@ -396,7 +402,7 @@ async def test_a_transaction_that_the_owner_does_not_know_is_open_until_all_is_r
             log.write_up_to(3)
         return OwnerTransaction(open=False, aborted=False, last_entry=Position(0, 2))
 
-    transactions = TopicTransactions(log, says_nothing, says_nothing, ask)
+    transactions = TopicTransactions(log, owner(ask))
     index = transactions.index(Position(0, 0))
     listen(transactions, lambda: transactions.advance(index, Position(0, 0)))
     transactions.advance(index, Position(0, 0))
@@ -414,7 +420,7 @@ async def test_the_owner_is_not_asked_about_a_transaction_that_has_ended(monkeyp
     async def ask(txn):
         pytest.fail("asked")
 
-    transactions = TopicTransactions(log, says_nothing, says_nothing, ask)
+    transactions = TopicTransactions(log, owner(ask))
     told = asyncio.Event()
     listen(transactions, told.set)
     index = transactions.index(Position(0, 0))
@@ -425,7 +431,7 @@ async def test_the_owner_is_not_asked_about_a_transaction_that_has_ended(monkeyp
     transactions.advance(index, Position(0, 0))
     await asyncio.wait_for(told.wait(), 60)
     assert index.limit == Position(0, 2)
-    await until(lambda: not transactions._questions)
+    await until(lambda: index.question is None)
     transactions.close()
 
 
@@ -454,7 +460,7 @@ async def test_many_late_transactions_wait_once_for_all(monkeypatch):
     async def ask(_):
         return ABORTED
 
-    transactions = TopicTransactions(log, says_nothing, says_nothing, ask)
+    transactions = TopicTransactions(log, owner(ask))
     index = transactions.index(Position(0, 0))
     last = entries[-1].position
     listen(transactions, lambda: transactions.advance(index, last))

@@ -76,7 +76,7 @@ class Scene:
         self.log = Log()
         self.held_from = None
         self.asked = 0
-        self.transactions = TopicTransactions(self.log, self.last, self.last, self.ask_transaction)
+        self.transactions = TopicTransactions(self.log, self)
         self.transactions.guard()
         self.fanout = TailFanout(self.log, self.transactions)
         self.subscriptions = [self.subscription(number) for number in range(READERS)]
@@ -86,12 +86,14 @@ class Scene:
         """The last entry that the owner delivers."""
         return Position(0, (len(self.log.entries) if self.held_from is None else self.held_from) - 1)
 
-    async def last(self):
+    async def last_message(self):
         self.asked += 1
         await asyncio.sleep(0)
         return self.limit
 
-    async def ask_transaction(self, _):
+    max_read_position = last_message
+
+    async def transaction(self, _):
         return None
 
     def subscription(self, number):
