@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 from collections import OrderedDict
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from readonly_engine.metadata.errors import MetadataError, MetadataUnavailableError
 from readonly_engine.metadata.racks import RACKS_PATH, decode_racks
@@ -61,37 +61,60 @@ def ledger_path(root: str, ledger_id: int) -> str:
     return f"{root}/{digits[:3]}/{digits[3:7]}/{digits[7:11]}/{digits[11:15]}/L{digits[15:]}"
 
 
+class TopicFollower(Protocol):
+    """Follows a topic's list of ledgers. Its methods are the callbacks: a bound method is as large as the rest of a watch.
+
+    Attributes:
+        topic: the topic.
+    """
+
+    topic: TopicName
+
+    def topic_changed(self, info: ManagedLedgerInfo | None) -> None:
+        """Handle the list; None while the topic does not exist, and once when it was created again meanwhile."""
+
+
+class LedgerFollower(Protocol):
+    """Follows the metadata of ledgers."""
+
+    def ledger_changed(self, ledger_id: int, metadata: LedgerMetadata | None) -> None:
+        """Handle a ledger's metadata; None once it is deleted."""
+
+
 class _TopicChanges:
-    """Decodes the values of a topic's node. An object is smaller than a closure, and there are tens of thousands."""
+    """Decodes the values of a topic's node."""
 
-    __slots__ = ("_changed", "_created", "_topic")
+    __slots__ = ("_created_ms", "_follower", "_origin")
 
-    def __init__(self, topic: TopicName, changed: Callable[[ManagedLedgerInfo | None], None]) -> None:
-        self._topic = topic
-        self._changed = changed
-        self._created: tuple[int, int] | None = None
+    def __init__(self, follower: TopicFollower) -> None:
+        self._follower = follower
+        self._created_ms: int | None = None  # None without the node
+        self._origin = 0
 
     def __call__(self, node: Versioned | None) -> None:
-        before, self._created = self._created, None if node is None else (node.origin, node.created_ms)
-        now = self._created
-        if before is not None and now is not None and before[0] == now[0] and before != now:
-            self._changed(None)
+        before, origin = self._created_ms, self._origin
+        if node is None:
+            self._created_ms = None
+        else:
+            self._created_ms, self._origin = node.created_ms, node.origin
+            if before is not None and origin == node.origin and before != node.created_ms:
+                self._follower.topic_changed(None)
         try:
             info = None if node is None else decode_managed_ledger(node.value)
         except WireError as error:
-            log.error("cannot follow the topic's node: topic=%s error=%s", self._topic, error)  # noqa: TRY400 - the text is enough
+            log.error("cannot follow the topic's node: topic=%s error=%s", self._follower.topic, error)  # noqa: TRY400 - the text is enough
             return
-        self._changed(info)
+        self._follower.topic_changed(info)
 
 
 class _LedgerChanges:
     """Decodes the values of a ledger's node."""
 
-    __slots__ = ("_changed", "_ledger_id")
+    __slots__ = ("_follower", "_ledger_id")
 
-    def __init__(self, ledger_id: int, changed: Callable[[int, LedgerMetadata | None], None]) -> None:
+    def __init__(self, ledger_id: int, follower: LedgerFollower) -> None:
         self._ledger_id = ledger_id
-        self._changed = changed
+        self._follower = follower
 
     def __call__(self, node: Versioned | None) -> None:
         try:
@@ -99,7 +122,7 @@ class _LedgerChanges:
         except WireError as error:
             log.error("cannot follow the ledger's node: ledger=%d error=%s", self._ledger_id, error)  # noqa: TRY400
             return
-        self._changed(self._ledger_id, metadata)
+        self._follower.ledger_changed(self._ledger_id, metadata)
 
 
 class ClusterMetadata:
@@ -120,13 +143,13 @@ class ClusterMetadata:
         self._addresses: dict[str, tuple[str, int]] = {}
         self._ledgers: OrderedDict[int, LedgerMetadata] = OrderedDict()
 
-    def watch_topic(self, topic: TopicName, changed: Callable[[ManagedLedgerInfo | None], None]) -> Watch:
-        """Watch a topic's list of ledgers; None while the topic does not exist, and once when it was created again meanwhile."""
-        return self._store.watch(topic.managed_ledger_path, _TopicChanges(topic, changed))
+    def watch_topic(self, follower: TopicFollower) -> Watch:
+        """Watch a topic's list of ledgers."""
+        return self._store.watch(follower.topic.managed_ledger_path, _TopicChanges(follower))
 
-    def watch_ledger(self, ledger_id: int, changed: Callable[[int, LedgerMetadata | None], None]) -> Watch:
-        """Watch a ledger's metadata. `changed` gets the ledger's id, and the metadata or, once it is deleted, None."""
-        return self._bookkeeper.watch(ledger_path(self._root, ledger_id), _LedgerChanges(ledger_id, changed))
+    def watch_ledger(self, ledger_id: int, follower: LedgerFollower) -> Watch:
+        """Watch a ledger's metadata."""
+        return self._bookkeeper.watch(ledger_path(self._root, ledger_id), _LedgerChanges(ledger_id, follower))
 
     def watch_racks(self, changed: Callable[[dict[str, str]], None]) -> Watch:
         """Watch the racks of bookies: bookie id to `/rack` or `/zone/rack`, for each bookie that has one."""

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class MigratingWatch(Generic[T]):
-    """Watches one node in one store after another.
+    """Watches one node in one store after another, as the callback of its watch there.
 
     Args:
         store: the first store.
@@ -58,7 +58,8 @@ class MigratingWatch(Generic[T]):
         self._watch.stop()
         self._stopped(self)
 
-    def _on_change(self, value: T) -> None:
+    def __call__(self, value: T) -> None:
+        """Handle a value of the store in use."""
         switched, self._switched = self._switched, False
         compared = self._compared(value)
         known = switched and compared == self._last
@@ -73,7 +74,7 @@ class MigratingNames(MigratingWatch["frozenset[str]"]):
     __slots__ = ()
 
     def _open(self, store: MetadataStore) -> Watch:
-        return store.watch_children(self._path, self._on_change)
+        return store.watch_children(self._path, self)
 
 
 class MigratingValue(MigratingWatch["Versioned | None"]):
@@ -93,10 +94,10 @@ class MigratingValue(MigratingWatch["Versioned | None"]):
         super().__init__(store, path, changed, stopped)
 
     def _open(self, store: MetadataStore) -> Watch:
-        return store.watch(self._path, self._on_change if store is self._source else self._on_copy)
+        return store.watch(self._path, self if store is self._source else self._on_copy)
 
     def _on_copy(self, found: Versioned | None) -> None:
-        self._on_change(None if found is None else found._replace(origin=1))
+        self(None if found is None else found._replace(origin=1))
 
     def _compared(self, value: Versioned | None) -> object:
         # Shorter than the value: there are tens of thousands of watches.

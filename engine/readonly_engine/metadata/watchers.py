@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
 
 from kazoo.exceptions import EXCEPTIONS, ZookeeperError
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable, Iterable
 
     from kazoo.client import KazooClient
+    from kazoo.protocol.states import WatchedEvent
 
     from readonly_engine.metadata.watches import NodeWatch
 
@@ -47,29 +50,83 @@ class RemoveWatches(namedtuple("RemoveWatches", "path kind")):  # noqa: PYI024 -
         return True
 
 
-class _Key(NamedTuple):
-    kind: int
-    path: str
+class _CallbackTable:
+    """Takes the place of one of kazoo's two tables {node: set of callbacks}, where every node has the same callback.
 
+    A set takes more memory than the rest of a watch, and there are tens of thousands. The callback finds the watches.
 
-class _Handler:
-    """The watches of a kind on a node, and kazoo's callback for all of them, which runs in a thread of kazoo's.
-
-    Attributes:
-        watches: the watches, as a rule one.
-        given: whether kazoo may have the callback.
+    Args:
+        callback: called with each event, in a thread of kazoo's.
     """
 
-    __slots__ = ("_key", "_watchers", "given", "watches")
+    __slots__ = ("_callbacks",)
 
-    def __init__(self, watchers: Watchers, key: _Key) -> None:
-        self._watchers = watchers
-        self._key = key
-        self.watches: tuple[NodeWatch[Any], ...] = ()
-        self.given = False
+    def __init__(self, callback: Callable[[WatchedEvent], None]) -> None:
+        self._callbacks = (callback,)
 
-    def __call__(self, _event: object) -> None:
-        self._watchers.fired(self._key)
+    def __getitem__(self, _path: str) -> _CallbackTable:
+        """Return this, as the set of callbacks of a node."""
+        return self
+
+    def add(self, callback: object) -> None:
+        """Add nothing: it has the callback."""
+
+    def pop(self, _path: str, _default: object) -> Iterable[object]:
+        """Return the callback for an event of a node."""
+        return self._callbacks
+
+    def values(self) -> Iterable[Iterable[object]]:
+        """Return the callback once, for the event of all nodes."""
+        return (self._callbacks,)
+
+
+class _WatchesOfKind:
+    """The watches of one kind by node, as a rule one of each.
+
+    Args:
+        table: name of kazoo's table of their callbacks.
+        fired: called in a thread of kazoo's with this object, and the node of an event; None for an event of all nodes.
+
+    Attributes:
+        callback: kazoo's callback for all of them.
+    """
+
+    def __init__(self, table: str, fired: Callable[[_WatchesOfKind, str | None], None]) -> None:
+        self._name = table
+        self.callback = lambda event: fired(self, event.path)
+        self._table = _CallbackTable(self.callback)
+        self._first: dict[str, NodeWatch[Any]] = {}
+        self._more: dict[str, tuple[NodeWatch[Any], ...]] = {}
+
+    def install(self, client: KazooClient) -> None:
+        """Let kazoo use the table. After the end of a session kazoo has a new one of its own."""
+        if getattr(client, self._name) is not self._table:
+            setattr(client, self._name, self._table)
+
+    def of(self, path: str | None) -> tuple[NodeWatch[Any], ...]:
+        """Return the watches of a node; all watches for None."""
+        if path is None:
+            return (*self._first.values(), *chain.from_iterable(self._more.values()))
+        return (self._first[path], *self._more.get(path, ())) if path in self._first else ()
+
+    def add(self, path: str, watch: NodeWatch[Any]) -> None:
+        """Add a watch on a node."""
+        if path in self._first:
+            self._more[path] = (*self._more.get(path, ()), watch)
+        else:
+            self._first[path] = watch
+
+    def remove(self, path: str, watch: NodeWatch[Any]) -> bool:
+        """Remove a watch on a node; return whether it was the last one."""
+        present = self.of(path)
+        left = tuple([one for one in present if one is not watch])
+        self._first.pop(path, None)
+        self._more.pop(path, None)
+        if left:
+            self._first[path] = left[0]
+        if left[1:]:
+            self._more[path] = left[1:]
+        return bool(present) and not left
 
 
 class Watchers:
@@ -83,67 +140,43 @@ class Watchers:
     def __init__(self, client: KazooClient, loop: asyncio.AbstractEventLoop) -> None:
         self._client = client
         self._loop = loop
-        self._handlers: dict[_Key, _Handler] = {}
+        self._kinds = {
+            CHILDREN: _WatchesOfKind("_child_watchers", self._fired),
+            DATA: _WatchesOfKind("_data_watchers", self._fired),
+        }
 
     @property
     def all(self) -> list[NodeWatch[Any]]:
-        """All watches."""
-        return [watch for handler in self._handlers.values() for watch in handler.watches]
+        """All watches. One of two kinds is there twice."""
+        return [watch for kind in self._kinds.values() for watch in kind.of(None)]
 
     def add(self, kind: int, path: str, watch: NodeWatch[Any]) -> None:
         """Add a watch on a node."""
-        self._handler(kind, path).watches += (watch,)
+        self._kinds[kind].add(path, watch)
 
-    def handler(self, kind: int, path: str) -> _Handler:
-        """Return the callback for kazoo. All watches on a node share one, as kazoo calls each callback once."""
-        handler = self._handler(kind, path)
-        handler.given = True
-        return handler
-
-    def _handler(self, kind: int, path: str) -> _Handler:
-        key = _Key(kind, path)
-        if (handler := self._handlers.get(key)) is None:
-            handler = self._handlers[key] = _Handler(self, key)
-        return handler
+    def callback(self, kind: int) -> Callable[[WatchedEvent], None]:
+        """Return kazoo's callback for the watches of a kind."""
+        of_kind = self._kinds[kind]
+        of_kind.install(self._client)
+        return of_kind.callback
 
     def remove(self, kind: int, path: str, watch: NodeWatch[Any]) -> None:
         """Remove a watch on a node."""
-        key = _Key(kind, path)
-        if (handler := self._handlers.get(key)) is None:
-            return
-        handler.watches = tuple(one for one in handler.watches if one is not watch)
-        if handler.watches:
-            return
-        del self._handlers[key]
-        if not handler.given:
-            return
-        self._forget(key)
-        if not self._client.connected:
+        if not self._kinds[kind].remove(path, watch) or not self._client.connected:
             return  # watches end with the connection
-        # A read may be in flight. kazoo adds the watch when its answer arrives, and the answer to this request arrives later.
+        # A read may be in flight. ZooKeeper answers this request later, and then has the watch no more.
         answer = self._client.handler.async_result()
-        answer.rawlink(lambda _: self._call_soon(self._forget, key))
-        self._client._call(RemoveWatches(self._rooted(path), kind), answer)  # noqa: SLF001 - kazoo has no such request
+        self._client._call(RemoveWatches(f"{self._client.chroot}{path}", kind), answer)  # noqa: SLF001 - kazoo has no such request
 
-    def fired(self, key: _Key) -> None:
-        """Read the node again; called in a thread of kazoo's."""
-        self._call_soon(self._refresh, key)
+    def _fired(self, of_kind: _WatchesOfKind, path: str | None) -> None:
+        """Read a node again, or all of them; called in a thread of kazoo's."""
+        self._call_soon(self._refresh, of_kind, path)
 
-    def _refresh(self, key: _Key) -> None:
-        if (handler := self._handlers.get(key)) is not None:
-            for watch in handler.watches:
-                watch.refresh()
+    @staticmethod
+    def _refresh(of_kind: _WatchesOfKind, path: str | None) -> None:
+        for watch in of_kind.of(path):
+            watch.refresh()
 
-    def _forget(self, key: _Key) -> None:
-        handler = self._handlers.get(key)
-        if handler is None or not handler.watches:  # a read in flight may have made one without
-            self._handlers.pop(key, None)
-            of_kind = self._client._child_watchers if key.kind == CHILDREN else self._client._data_watchers  # noqa: SLF001
-            of_kind.pop(self._rooted(key.path), None)
-
-    def _rooted(self, path: str) -> str:
-        return f"{self._client.chroot}{path}"
-
-    def _call_soon(self, function: Any, key: _Key) -> None:
+    def _call_soon(self, function: Callable[[_WatchesOfKind, str | None], None], *args: Any) -> None:
         if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(function, key)
+            self._loop.call_soon_threadsafe(function, *args)

@@ -100,7 +100,6 @@ class NodeWatch(Generic[T]):
 
     __slots__ = (
         "_changed",
-        "_loop",
         "_notified",
         "_retry",
         "_rounds",
@@ -117,7 +116,6 @@ class NodeWatch(Generic[T]):
         self._source = source
         self._changed = changed
         self._rounds = rounds
-        self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[None] | None = None
         self._retry: asyncio.TimerHandle | None = None
         self._wanted = False
@@ -144,7 +142,7 @@ class NodeWatch(Generic[T]):
             return
         self._wanted = True
         if self._task is None:
-            self._task = self._loop.create_task(self._run())
+            self._task = asyncio.create_task(self._run())
 
     async def _run(self) -> None:
         failed = False
@@ -172,12 +170,12 @@ class NodeWatch(Generic[T]):
         if self._retry is not None:
             self._retry.cancel()
         jittered = RETRY_S * random.uniform(0.75, 1.25)  # noqa: S311 - spreads retries, no secret
-        self._retry = self._loop.call_later(jittered, self.refresh)
+        self._retry = asyncio.get_running_loop().call_later(jittered, self.refresh)
 
     def poll(self) -> None:
         """Compare the node's mark with that of the last read, unless a read is under way."""
         if self._task is None and self._notified:
-            self._task = self._loop.create_task(self._compare())
+            self._task = asyncio.create_task(self._compare())
 
     async def _compare(self) -> None:
         try:

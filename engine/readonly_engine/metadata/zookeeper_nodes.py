@@ -66,10 +66,10 @@ class NodeValues:
         """As NodeSource."""
         while True:
             try:
-                value, stat = await self._call(self._client.get_async, path, self._watchers.handler(DATA, path))
+                value, stat = await self._call(self._client.get_async, path, self._watchers.callback(DATA))
                 return NodeRead(Versioned(value or b"", stat.version, stat.ctime), stat.mzxid)
             except NoNodeError:
-                if await self._call(self._client.exists_async, path, self._watchers.handler(DATA, path)) is None:
+                if await self._call(self._client.exists_async, path, self._watchers.callback(DATA)) is None:
                     return NodeRead(None, None)
 
     async def probe(self, path: str) -> int | None:
@@ -102,13 +102,13 @@ class ChildNames:
         """As NodeSource."""
         while True:
             try:
-                handler = self._watchers.handler(CHILDREN, path)
+                handler = self._watchers.callback(CHILDREN)
                 names, stat = await self._call(self._client.get_children_async, path, handler, True)
                 return NodeRead(frozenset(names), stat.pzxid)
             except NoNodeError:
                 if is_own(path):
                     await self._call(self._client.ensure_path_async, path)
-                elif await self._call(self._client.exists_async, path, self._watchers.handler(DATA, path)) is None:
+                elif await self._call(self._client.exists_async, path, self._watchers.callback(DATA)) is None:
                     return NodeRead(frozenset(), None)
 
     async def probe(self, path: str) -> int | None:

@@ -120,7 +120,7 @@ class TopicLog:
         self._splice: Lag | None = None
         self.followed = Follow.ENTRIES
         self.on_followed: Callable[[], None] = lambda: None
-        self._watch = cluster.watch_topic(topic, self._topic_changed)
+        self._watch = cluster.watch_topic(self)
 
     # Following the topic
 
@@ -156,7 +156,7 @@ class TopicLog:
         Raises:
             MetadataError: the metadata store does not answer.
         """
-        self._topic_changed(await self._cluster.topic(self.topic))
+        self.topic_changed(await self._cluster.topic(self.topic))
 
     def close(self) -> None:
         """Stop following the topic."""
@@ -365,7 +365,8 @@ class TopicLog:
         if self._splice is not None:
             self._splice.end()
 
-    def _topic_changed(self, info: ManagedLedgerInfo | None) -> None:
+    def topic_changed(self, info: ManagedLedgerInfo | None) -> None:
+        """Apply the topic's list of ledgers."""
         self._end_splice()
         before = set(self.chain.stored.ledger_ids)
         self.chain.topic_changed(info)
@@ -384,12 +385,13 @@ class TopicLog:
             self._forget_tail(ledger_id)
         for ledger_id in self.chain.stored.open_ledgers:
             if ledger_id not in self._ledger_watches:
-                self._ledger_watches[ledger_id] = self._cluster.watch_ledger(ledger_id, self._ledger_changed)
+                self._ledger_watches[ledger_id] = self._cluster.watch_ledger(ledger_id, self)
         if not self.chain.stored.open_ledgers:
             self._set_opened()
         self._notifier.on_limit_changed(at_once=True)
 
-    def _ledger_changed(self, ledger_id: int, metadata: LedgerMetadata | None) -> None:
+    def ledger_changed(self, ledger_id: int, metadata: LedgerMetadata | None) -> None:
+        """Apply the metadata of an open ledger."""
         if metadata is None or ledger_id not in self._ledger_watches:
             # Deleted: the topic's list will lose it, too.
             return

@@ -12,7 +12,7 @@ from readonly_engine.topic.max_read_position import MaxReadPosition
 from readonly_engine.topic.position import EARLIEST, Position
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from readonly_engine.topic.entries import TopicEntry
     from readonly_engine.topic.log import TopicLog

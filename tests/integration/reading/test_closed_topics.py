@@ -35,8 +35,8 @@ async def _nothing() -> None:
 
 
 def kept(store: ZooKeeperStore) -> int:
-    """Nodes that kazoo keeps a watch of."""
-    return len(store._client._data_watchers) + len(store._client._child_watchers)
+    """Watches of the store; kazoo keeps none."""
+    return len(store._watched.watchers.all)
 
 
 async def answered(store: ZooKeeperStore, request: RemoveWatches) -> BaseException | None:
@@ -82,7 +82,7 @@ async def test_topics_that_were_opened_and_closed_are_gone_at_once(
             for log in logs:
                 log.close()
             del logs, log
-        await until(lambda: kept(store) == before, 60, what="kazoo forgets the watches")
+        await until(lambda: kept(store) == before, 60, what="the watches are forgotten")
         await until(lambda: left(TopicLog, NodeWatch) == open_before, 60, what="closed topics are freed")
         assert not any(ref() for ref in gone)
         paths = [name.managed_ledger_path for name in [*names, *absent[:20]]]

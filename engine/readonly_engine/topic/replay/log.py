@@ -158,9 +158,10 @@ class ReplayLog(TopicLog):
         ledger = self.chain.stored.ledger(entry.ledger_id)
         return 0 if ledger is None else ledger.closed_ms
 
-    def _topic_changed(self, info: ManagedLedgerInfo | None) -> None:
+    def topic_changed(self, info: ManagedLedgerInfo | None) -> None:
+        """Apply the topic's list of ledgers."""
         known = {one: ledger for one in self.chain.stored.ledger_ids if (ledger := self.chain.stored.ledger(one))}
-        super()._topic_changed(info)
+        super().topic_changed(info)
         end = self._released.end
         lost = sum(
             ledger.last_readable - (end.entry_id if end.ledger_id == one else NONE_READABLE)

@@ -27,7 +27,7 @@ def test_a_topic_that_was_created_again_was_deleted(golden):
     """A watch may leave the time without a node out."""
     told, seen = [], []
     cluster = ClusterMetadata(SimpleNamespace(watch=lambda path, changed: told.append(changed)))
-    cluster.watch_topic(TOPIC, seen.append)
+    cluster.watch_topic(SimpleNamespace(topic=TOPIC, topic_changed=seen.append))
     value = golden("zk_managed_ledger")
     for node in (Versioned(value, 0, 7), Versioned(value, 1, 7), Versioned(value, 0, 8), None, Versioned(value, 0, 9)):
         told[0](node)
