@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from readonly_engine.background import end_with, run_forever
 from readonly_engine.bookkeeper.errors import BatchUnsupportedError, BookKeeperError, NoSuchLedgerError
@@ -24,7 +24,7 @@ from readonly_engine.bookkeeper.tail_state import (
 from readonly_engine.wire.errors import DigestMismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from readonly_engine.bookkeeper.ledger import LedgerReader
     from readonly_engine.wire.entry import Entry
@@ -35,6 +35,8 @@ EMPTY_WAIT_S = (0.05, 0.5)
 """First and longest wait before the next attempt at a bookie without data of the ledger, which cannot be polled."""
 
 BACKOFF_S = (0.1, 5.0)
+
+_NO_POLLS: Final[Mapping[str, LongPollSchedule]] = {}
 
 
 class FollowedLog(Protocol):
@@ -80,6 +82,10 @@ class LacFollower:
     Args:
         ledger: the ledger, open at first.
         log_: the log that it belongs to.
+
+    Attributes:
+        ledger: as above.
+        lac: the LAC; NO_LAC for none yet.
     """
 
     __slots__ = (
@@ -88,7 +94,6 @@ class LacFollower:
         "_explicit",
         "_flows",
         "_idle_probe",
-        "_ledger",
         "_log",
         "_loop",
         "_poll_target",
@@ -100,18 +105,19 @@ class LacFollower:
         "_tasks",
         "_timer",
         "lac",
+        "ledger",
     )
 
     def __init__(self, ledger: LedgerReader, log_: FollowedLog) -> None:
-        self._ledger = ledger
+        self.ledger = ledger
         self._log = log_
         self._loop = asyncio.get_running_loop()
         self._ensemble: tuple[str, ...] = ()
         self._poll_target: PollTarget | None = None
-        self._polls: dict[str, LongPollSchedule] = {}
-        self._tasks: list[asyncio.Task[None]] = []
-        self._idle_probe = IdleProbe(self._loop.time())
-        self._arrival_rate = ArrivalRate()
+        self._polls: Mapping[str, LongPollSchedule] = _NO_POLLS
+        self._tasks: Sequence[asyncio.Task[None]] = ()
+        self._idle_probe: IdleProbe | None = None  # while there are polls
+        self._arrival_rate: ArrivalRate | None = None  # since the first entry
         self._read_to = self._rated = NO_LAC
         self._flows: asyncio.Event | None = None  # while entries arrive; set when the LAC is idle
         self._explicit = False
@@ -127,18 +133,17 @@ class LacFollower:
 
     def update(self) -> None:
         """Poll the bookies of the ledger's last ensemble, and no others."""
-        ensemble = self._ledger.metadata.ensembles[-1][1]
+        ensemble = self.ledger.metadata.ensembles[-1][1]
         if ensemble == self._ensemble or self._suspended:
             return
         self._ensemble = ensemble
         self._end_polls()
-        striped = self._ledger.metadata.write_quorum < len(ensemble)
-        self._poll_target = None if striped else PollTarget(self._ledger.best_first(), self._loop.time())
+        striped = self.ledger.metadata.write_quorum < len(ensemble)
+        self._poll_target = None if striped else PollTarget(self.ledger.best_first(), self._loop.time())
         self._polls = {bookie_id: LongPollSchedule(above_own=not striped) for bookie_id in ensemble}
+        self._idle_probe = IdleProbe(self._loop.time())
         self._tasks = [
-            run_forever(
-                partial(self._follow, bookie_id, polls), f"ledger {self._ledger.ledger_id}: polling {bookie_id}"
-            )
+            run_forever(partial(self._follow, bookie_id, polls), f"ledger {self.ledger.ledger_id}: polling {bookie_id}")
             for bookie_id, polls in self._polls.items()
         ]
 
@@ -147,7 +152,7 @@ class LacFollower:
         if not self._rise(lac) and not entries:
             return
         self._on_answer()
-        self._log.lac_advanced(self._ledger.ledger_id, self.lac, entries)
+        self._log.lac_advanced(self.ledger.ledger_id, self.lac, entries)
 
     def accept(self, lac: int, *, together: bool) -> None:
         """Accept a LAC that the owner has pushed, without a callback; ignore a lower one than before.
@@ -165,12 +170,14 @@ class LacFollower:
 
     def flows(self, now: float) -> bool:
         """Return whether entries come at a high rate (ArrivalRate)."""
-        return self._arrival_rate.quick(now)
+        return self._arrival_rate is not None and self._arrival_rate.quick(now)
 
     def _rise(self, lac: int) -> bool:
         """Apply a LAC; return whether it is above the one before."""
         if lac <= self.lac:
             return False
+        if self._arrival_rate is None:
+            self._arrival_rate = ArrivalRate()
         self._arrival_rate.on_entries(lac - self._rated, self._loop.time())  # pushed ones too: polls may follow
         self.lac = self._rated = lac
         self._read_to = max(self._read_to, lac)
@@ -181,8 +188,9 @@ class LacFollower:
         self._suspended = True
         self.stop()
         # An idle topic has a follower that stays suspended.
-        self._ensemble, self._poll_target = (), None
-        self._polls.clear()
+        self._ensemble, self._poll_target, self._idle_probe, self._polls = (), None, None, _NO_POLLS
+        if not self.flows(self._loop.time()):
+            self._arrival_rate = None
         self._be_idle()
 
     def resume(self) -> None:
@@ -203,7 +211,7 @@ class LacFollower:
     def _end_polls(self) -> None:
         for task in self._tasks:
             task.cancel()
-        self._tasks = []
+        self._tasks = ()
 
     # Long polls
 
@@ -217,7 +225,7 @@ class LacFollower:
                 elif not primed:
                     await self._await_entries(bookie_id)
                     primed = True
-                elif self._poll_target is None and not self._log.wants_entries and self._ledger.is_far(bookie_id):
+                elif self._poll_target is None and not self._log.wants_entries and self.ledger.is_far(bookie_id):
                     await self._poll_far(bookie_id, polls)
                 else:
                     await self._poll(bookie_id, polls)
@@ -226,11 +234,11 @@ class LacFollower:
                 await asyncio.sleep(empty)
                 empty = min(2 * empty, EMPTY_WAIT_S[1])
             except (BookKeeperError, DigestMismatchError) as error:
-                log.info("poll failed: ledger=%d error=%s retry_s=%.1f", self._ledger.ledger_id, error, backoff)
+                log.info("poll failed: ledger=%d error=%s retry_s=%.1f", self.ledger.ledger_id, error, backoff)
                 primed = False
                 polls.forget()
                 if self._poll_target is not None:
-                    self._poll_target.failed(bookie_id, self._ledger.best_first(), self._loop.time())
+                    self._poll_target.failed(bookie_id, self.ledger.best_first(), self._loop.time())
                 await asyncio.sleep(backoff)
                 backoff = min(2 * backoff, BACKOFF_S[1])
 
@@ -240,11 +248,11 @@ class LacFollower:
         Before that, a bookie answers polls immediately. This read also makes a restarted bookie load its explicit LAC.
         """
         pause = EMPTY_WAIT_S[0]
-        found = await self._ledger.read_lac_at(bookie_id)
+        found = await self.ledger.read_lac_at(bookie_id)
         while found is None:
             await asyncio.sleep(pause)
             pause = min(2 * pause, EMPTY_WAIT_S[1])
-            found = await self._ledger.read_lac_at(bookie_id)
+            found = await self.ledger.read_lac_at(bookie_id)
         self._explicit |= found.explicit
         self._on_answer()
         self.confirm(found.lac)
@@ -257,19 +265,19 @@ class LacFollower:
         flows = False
         if self._poll_target is not None:
             now = self._loop.time()
-            self._poll_target.switch_to_best(self._ledger.best_first, now)
-            flows = self._arrival_rate.quick(now) and self._log.wants_entries
+            self._poll_target.switch_to_best(self.ledger.best_first, now)
+            flows = self.flows(now) and self._log.wants_entries
             if flows and await self._read_tail_batch(bookie_id, polls):
                 return
         previous, wait_s = polls.next(self.lac)
         if flows and wait_s and self._read_to > self.lac:
             # A poll would return again an unconfirmed entry of an earlier read. The next entry confirms it, too.
-            if await self._ledger.long_poll_lac(bookie_id, previous, wait_s) and await self._read_tail_batch(
+            if await self.ledger.long_poll_lac(bookie_id, previous, wait_s) and await self._read_tail_batch(
                 bookie_id, polls
             ):
                 return
             wait_s = 0.0
-        lac, entry = await self._ledger.long_poll(bookie_id, previous, wait_s)
+        lac, entry = await self.ledger.long_poll(bookie_id, previous, wait_s)
         polls.on_lac(lac)
         if lac > previous or wait_s == POLL_S[1]:
             self._on_answer()
@@ -281,7 +289,7 @@ class LacFollower:
         """Wait for a LAC of a far bookie of a striped ledger; get it, with an entry, unless a nearer one soon reports a rise."""
         lac = self.lac
         if polls.lac is not None:
-            if not await self._ledger.long_poll_lac(bookie_id, lac, polls.wait(lac)):
+            if not await self.ledger.long_poll_lac(bookie_id, lac, polls.wait(lac)):
                 return
             await asyncio.sleep(GRACE_S)
             if self.lac > lac:
@@ -291,7 +299,7 @@ class LacFollower:
     async def _read_tail_batch(self, bookie_id: str, polls: LongPollSchedule) -> bool:
         """Read the new entries of the poll target in a batch; return False without any, or without support for batch reads."""
         try:
-            entries = await self._ledger.read_tail_batch(bookie_id, self._read_to + 1)
+            entries = await self.ledger.read_tail_batch(bookie_id, self._read_to + 1)
         except BatchUnsupportedError:
             return False
         if not entries:
@@ -309,20 +317,20 @@ class LacFollower:
         if self._flows is not None:
             await self._flows.wait()
         lac, leading = self.lac, target.bookie
-        more = await self._ledger.long_poll_lac(bookie_id, lac, polls.wait(lac))
+        more = await self.ledger.long_poll_lac(bookie_id, lac, polls.wait(lac))
         target.answered(bookie_id)
         if not more:
             return
         await asyncio.sleep(GRACE_S)
         if target.overdue(bookie_id, lac, self.lac, self._loop.time()):
-            log.info("poll target is late: ledger=%d bookie=%s next=%s", self._ledger.ledger_id, leading, bookie_id)
-            self._ledger.was_late(leading)
+            log.info("poll target is late: ledger=%d bookie=%s next=%s", self.ledger.ledger_id, leading, bookie_id)
+            self.ledger.was_late(leading)
 
     # Probes beyond an idle LAC
 
     def _on_answer(self) -> None:
-        if not self._tasks:
-            return
+        if self._idle_probe is None or not self._tasks:
+            return  # it was stopped
         self._idle_probe.on_answer(self._loop.time())
         if self._flows is None:
             self._flows = asyncio.Event()
@@ -331,14 +339,16 @@ class LacFollower:
 
     def _tick(self) -> None:
         """Check whether the LAC is idle: in intervals while entries arrive, and at the times of IdleProbe."""
-        now = self._loop.time()
+        now, probe = self._loop.time(), self._idle_probe
         self._timer = None
-        if self._idle_probe.flows(now):
+        if probe is None:
+            return
+        if probe.flows(now):
             self._timer = self._loop.call_later(FLOWING_S if self._explicit else IDLE_S, self._tick)
             return
         self._be_idle()
-        if (self._probe_task is None or self._probe_task.done()) and self._idle_probe.due(now, explicit=self._explicit):
-            self._probe_task = asyncio.create_task(self._probe_unconfirmed())
+        if (self._probe_task is None or self._probe_task.done()) and probe.due(now, explicit=self._explicit):
+            self._probe_task = asyncio.create_task(self._probe_unconfirmed(probe))
             end_with(self._probe_task, lambda _: self._arm())
             return
         self._arm()
@@ -349,36 +359,36 @@ class LacFollower:
             self._flows = None
 
     def _arm(self) -> None:
-        at = self._idle_probe.next(explicit=self._explicit)
+        at = None if self._idle_probe is None else self._idle_probe.next(explicit=self._explicit)
         if self._timer is None and at is not None:
             self._timer = self._loop.call_at(max(at, self._loop.time() + IDLE_S), self._tick)
 
-    async def _probe_unconfirmed(self) -> None:
+    async def _probe_unconfirmed(self, probe: IdleProbe) -> None:
         unconfirmed = False
         began, lac = self._loop.time(), self.lac
         try:
             if self._poll_target is None:
-                unconfirmed = await self._has_unconfirmed_entry()
+                unconfirmed = await self._has_unconfirmed_entry(probe)
             else:
-                found = await self._ledger.peek(lac + 1, self._poll_target.bookie)
+                found = await self.ledger.peek(lac + 1, self._poll_target.bookie)
                 polls = self._polls.get(found.bookie_id)
                 if found.entry is not None and polls is not None:
                     polls.on_lac(found.lac)
                 if found.entry is not None and found.lac > lac:
                     self.confirm(found.lac, (found.entry,))
                 elif found.entry is not None:
-                    unconfirmed = await self._has_unconfirmed_entry()
+                    unconfirmed = await self._has_unconfirmed_entry(probe)
                 elif found.bookie_id == self._poll_target.bookie and polls is not None and NO_LAC < lac == polls.lac:
                     self._explicit = True  # the last entry is confirmed without a later one: by an explicit LAC
         except (BookKeeperError, DigestMismatchError) as error:
-            log.info("probe for an unconfirmed entry failed: ledger=%d error=%s", self._ledger.ledger_id, error)
-        self._idle_probe.probed(began, self._loop.time(), unconfirmed=unconfirmed)
+            log.info("probe for an unconfirmed entry failed: ledger=%d error=%s", self.ledger.ledger_id, error)
+        probe.probed(began, self._loop.time(), unconfirmed=unconfirmed)
         self._arm()
 
-    async def _has_unconfirmed_entry(self) -> bool:
+    async def _has_unconfirmed_entry(self, probe: IdleProbe) -> bool:
         """Read the LAC of all bookies, and ask the owner broker about an entry beyond it; return whether one stays beyond it."""
-        rested = self._idle_probe.idle_for(self._loop.time())
-        found = await self._ledger.read_lac()
+        rested = probe.idle_for(self._loop.time())
+        found = await self.ledger.read_lac()
         self._explicit |= found.explicit
         self.confirm(found.lac)
         if found.last_entry > self.lac and (not self._explicit or rested >= EXPLICIT_LAC_WAIT_S):

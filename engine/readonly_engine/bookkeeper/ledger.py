@@ -84,7 +84,7 @@ class LedgerReader:
         self._pool = pool
         self._loop = asyncio.get_running_loop()
         self._digest = digest_for(metadata.digest_type, metadata.password)
-        self._reads = EntryReads(ledger_id, self._digest, pool)
+        self._reads: EntryReads | None = None  # made at the first read: what is pushed needs none
 
     def update(self, metadata: LedgerMetadata) -> None:
         """Use newer metadata: another ensemble, or the final length."""
@@ -100,6 +100,8 @@ class LedgerReader:
             NoSuchEntryError: no replica has one of them.
             ReadFailedError: all replicas of one of them failed.
         """
+        if self._reads is None:
+            self._reads = EntryReads(self.ledger_id, self._digest, self._pool)
         return await self._reads.read(self.metadata, first, last)
 
     async def read_lac(self) -> LacAnswer:

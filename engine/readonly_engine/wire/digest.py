@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import zlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import google_crc32c
 
@@ -44,6 +44,14 @@ def _crc32(header: bytes, payload: bytes) -> bytes:
     return zlib.crc32(payload, zlib.crc32(header)).to_bytes(8, "big")
 
 
+_SHARED: Final = {
+    _Type.CRC32C: Digest(4, _crc32c),
+    _Type.CRC32: Digest(8, _crc32),
+    _Type.DUMMY: Digest(0, lambda _header, _payload: b""),
+}
+"""Those that need no key; a broker has tens of thousands of open ledgers."""
+
+
 def digest_for(digest_type: int, password: bytes = b"") -> Digest:
     """Return the digest for a DigestType in ledger metadata.
 
@@ -54,12 +62,8 @@ def digest_for(digest_type: int, password: bytes = b"") -> Digest:
     Raises:
         UnsupportedFormatError: a digest type that BookKeeper 4.17 does not have.
     """
-    if digest_type == _Type.CRC32C:
-        return Digest(4, _crc32c)
-    if digest_type == _Type.CRC32:
-        return Digest(8, _crc32)
-    if digest_type == _Type.DUMMY:
-        return Digest(0, lambda _header, _payload: b"")
+    if (shared := _SHARED.get(digest_type)) is not None:
+        return shared
     if digest_type == _Type.HMAC:
         key = hashlib.sha1(b"mac" + password, usedforsecurity=False).digest()
         return Digest(20, lambda header, payload: hmac.digest(key, header + payload, "sha1"))

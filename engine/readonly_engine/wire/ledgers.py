@@ -9,6 +9,8 @@ import re
 import warnings
 from bisect import bisect_right
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
 
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
@@ -24,6 +26,9 @@ _COMPRESSED_MAGIC = b"\x47\x78"
 
 MAX_NODE = 64 << 20
 """Limit of a znode's value once decompressed, in bytes; ZooKeeper itself accepts 1 MiB unless jute.maxbuffer is raised."""
+
+MAX_SHARED: Final = 1024
+"""Open ledgers of different metadata, of which others with the same share the object: they differ in their bookies only."""
 
 _STATES = {LedgerMetadataFormat.IN_RECOVERY: "IN_RECOVERY", LedgerMetadataFormat.CLOSED: "CLOSED"}
 _V1_IN_RECOVERY = -102
@@ -101,7 +106,7 @@ def _ledger(message: LedgerMetadataFormat) -> LedgerMetadata:
         raise MalformedFrameError("invalid bookie id in the metadata of a ledger: it is not UTF-8")
     _check_quorum(message.quorum_size, [len(segment.ensemble_member) for segment in message.segment])
     closed = message.state == LedgerMetadataFormat.CLOSED
-    return LedgerMetadata(
+    metadata = LedgerMetadata(
         ensembles=tuple((segment.first_entry_id, tuple(segment.ensemble_member)) for segment in message.segment),
         write_quorum=message.quorum_size,
         ack_quorum=message.ack_quorum_size or message.quorum_size,
@@ -113,6 +118,13 @@ def _ledger(message: LedgerMetadataFormat) -> LedgerMetadata:
         state=_STATES.get(message.state, "OPEN"),
         length=message.length if closed else 0,
     )
+    return metadata if closed else _shared(metadata)
+
+
+@lru_cache(MAX_SHARED)
+def _shared(metadata: LedgerMetadata) -> LedgerMetadata:
+    """Return the object that was decoded first of those that are equal."""
+    return metadata
 
 
 def _check_quorum(write_quorum: int, sizes: list[int]) -> None:
