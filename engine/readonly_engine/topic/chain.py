@@ -6,6 +6,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from readonly_engine.small_map import SmallMap
 from readonly_engine.topic.position import Position
 
 if TYPE_CHECKING:
@@ -46,9 +47,9 @@ class LedgerChain:
     __slots__ = ("_first_open", "_gone", "_ledgers", "_order", "exists", "terminated")
 
     def __init__(self) -> None:
-        self._ledgers: dict[int, ChainedLedger] = {}
-        self._order: list[int] = []
-        self._gone: dict[int, int] = {}
+        self._ledgers: SmallMap[int, ChainedLedger] = SmallMap()
+        self._order: tuple[int, ...] = ()
+        self._gone: SmallMap[int, int] | None = None
         self._first_open: int | None = None
         self.exists = False
         self.terminated = False
@@ -59,12 +60,10 @@ class LedgerChain:
         """Apply the topic's list of ledgers; None if the topic does not exist (any more)."""
         self.exists = info is not None
         self.terminated = False
-        known, self._ledgers, self._order = self._ledgers, {}, []
+        known, self._ledgers, self._order = self._ledgers, SmallMap(), ()
         listed = {ledger.ledger_id for ledger in info.ledger_info} if info is not None else set()
         for ledger_id in sorted(set(known) - listed):
-            self._gone[ledger_id] = known[ledger_id].last_readable
-        while len(self._gone) > REMEMBERED:
-            del self._gone[next(iter(self._gone))]
+            self._remember(known[ledger_id])
         self._first_open = None
         if info is None:
             return
@@ -77,8 +76,15 @@ class LedgerChain:
                 chained.last_readable, chained.closed = ledger.entries - 1, True
             chained.closed_ms = ledger.timestamp
             self._ledgers[ledger.ledger_id] = chained
-            self._order.append(ledger.ledger_id)
+        self._order = tuple(self._ledgers)
         self._first_open = next(iter(self.open_ledgers), None)
+
+    def _remember(self, gone: ChainedLedger) -> None:
+        if self._gone is None:
+            self._gone = SmallMap()
+        self._gone[gone.ledger_id] = gone.last_readable
+        if len(self._gone) > REMEMBERED:
+            del self._gone[next(iter(self._gone))]
 
     def ledger_changed(self, ledger_id: int, metadata: LedgerMetadata) -> None:
         """Apply a ledger's own metadata."""
@@ -216,7 +222,7 @@ class LedgerChain:
         """Return the number of once readable entries from `start` on and before `end` in removed ledgers."""
         return sum(
             max(last + 1 - (max(start.entry_id, 0) if ledger_id == start.ledger_id else 0), 0)
-            for ledger_id, last in self._gone.items()
+            for ledger_id, last in ([] if self._gone is None else self._gone.items())
             if start.ledger_id <= ledger_id < end.ledger_id
         )
 

@@ -13,10 +13,11 @@ from readonly_engine.wire.errors import WireError
 if TYPE_CHECKING:
     from collections.abc import Container
 
+    from readonly_engine.bookkeeper.lac_follower import LacFollower
     from readonly_engine.bookkeeper.pool import BookiePool
     from readonly_engine.metadata.cluster import ClusterMetadata
+    from readonly_engine.small_map import SmallMap
     from readonly_engine.wire.entry import Entry
-    from readonly_engine.wire.ledgers import LedgerMetadata
 
 log = logging.getLogger(__name__)
 
@@ -27,29 +28,21 @@ class LedgerReaders:
     Args:
         cluster: the metadata.
         pool: connections to the bookies.
-        watched: ids of the ledgers whose metadata comes by `update`. The metadata of all others is read when it is needed.
+        tails: the followers of the open ledgers, which have readers of their own with the present metadata. The metadata of all
+            others is read when it is needed.
     """
 
-    __slots__ = ("_cluster", "_pool", "_readers", "_watched")
+    __slots__ = ("_cluster", "_pool", "_readers", "_tails")
 
-    def __init__(self, cluster: ClusterMetadata, pool: BookiePool, watched: Container[int]) -> None:
+    def __init__(self, cluster: ClusterMetadata, pool: BookiePool, tails: SmallMap[int, LacFollower]) -> None:
         self._cluster = cluster
         self._pool = pool
-        self._watched = watched
+        self._tails = tails
         self._readers: dict[int, LedgerReader] = {}
 
-    def get(self, ledger_id: int) -> LedgerReader | None:
-        """Return the reader of a ledger; None if it is not open."""
-        return self._readers.get(ledger_id)
-
-    def update(self, ledger_id: int, metadata: LedgerMetadata) -> LedgerReader:
-        """Apply the metadata of a watched ledger; return its reader."""
-        reader = self._readers.get(ledger_id)
-        if reader is None:
-            reader = self._readers[ledger_id] = LedgerReader(ledger_id, metadata, self._pool)
-        else:
-            reader.update(metadata)
-        return reader
+    def add(self, reader: LedgerReader) -> None:
+        """Keep the reader of a ledger that is not open any more."""
+        self._readers[reader.ledger_id] = reader
 
     def retain(self, known: Container[int]) -> None:
         """Forget all other ledgers: the topic does not have them any more."""
@@ -62,7 +55,8 @@ class LedgerReaders:
         Raises:
             BookKeeperError: the bookies do not have the ledger, or do not answer.
         """
-        reader = self._readers.get(ledger_id)
+        tail = self._tails.get(ledger_id)
+        reader = self._readers.get(ledger_id) if tail is None else tail.ledger
         if reader is None:
             reader = await self._open(ledger_id)
         try:
@@ -78,7 +72,7 @@ class LedgerReaders:
     async def _moved_away(self, ledger_id: int) -> bool:
         """Whether a closed ledger was moved to other bookies, as by auto-recovery. Open ledgers are watched."""
         reader = self._readers.get(ledger_id)
-        if ledger_id in self._watched or reader is None:
+        if ledger_id in self._tails or reader is None:
             return False
         try:
             metadata = await self._cluster.ledger(ledger_id)

@@ -8,14 +8,16 @@ from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING
 
 from readonly_engine.bookkeeper.lac_follower import LacFollower
+from readonly_engine.bookkeeper.ledger import LedgerReader
 from readonly_engine.metadata.errors import MetadataError
+from readonly_engine.small_map import SmallMap
 from readonly_engine.topic.chain import LedgerChain
 from readonly_engine.topic.entries import TopicEntry
 from readonly_engine.topic.ledger_readers import LedgerReaders
 from readonly_engine.topic.owner_end import OwnerEnd
 from readonly_engine.topic.position import Position
 from readonly_engine.topic.shared_reads import SharedReads
-from readonly_engine.topic.sources import LedgerSources
+from readonly_engine.topic.sources import LedgerSources, has_offloaded
 from readonly_engine.topic.tail_batch import TailBatch
 from readonly_engine.topic.tail_notifier import TailNotifier
 from readonly_engine.topic.tail_polls import TailPolls
@@ -78,11 +80,13 @@ class TopicLog:
         "_owner_last_entry",
         "_poll_timers",
         "_polls",
+        "_pool",
         "_readers",
         "_reads",
         "_sources",
         "_splice",
         "_tails",
+        "_tiered",
         "_watch",
         "chain",
         "followed",
@@ -111,10 +115,12 @@ class TopicLog:
         self.owner_end = OwnerEnd(self.chain, owner_last_entry)
         self._polls = TailPolls()
         self._tails, self._poll_timers = self._polls.tails, self._polls.timers
-        self._ledger_watches: dict[int, Watch] = {}
-        self._readers = LedgerReaders(cluster, pool, self._ledger_watches)
-        self._sources = LedgerSources(topic, self._readers.read, tiered)
-        self._reads = SharedReads(self.chain, cache, self._sources)
+        self._ledger_watches: SmallMap[int, Watch] = SmallMap()
+        self._pool, self._tiered = pool, tiered
+        # Made at the first read, or for an offloaded ledger: an idle topic is not read.
+        self._readers: LedgerReaders | None = None
+        self._sources: LedgerSources | None = None
+        self._reads: SharedReads | None = None
         self._opened: asyncio.Future[None] | None = asyncio.get_running_loop().create_future()  # None once it is
         self._notifier = TailNotifier(topic, self.chain, self.read)
         self._splice: Lag | None = None
@@ -145,10 +151,8 @@ class TopicLog:
             BookKeeperError: none of its bookies answers.
         """
         self._end_splice()
-        for ledger_id, tail in list(self._tails.items()):
-            reader = self._readers.get(ledger_id)
-            if reader is not None:
-                tail.confirm((await reader.read_lac()).lac)
+        for tail in list(self._tails.values()):
+            tail.confirm((await tail.ledger.read_lac()).lac)
 
     async def reload(self) -> None:
         """Read the topic's list of ledgers now: a watch may be behind.
@@ -167,7 +171,8 @@ class TopicLog:
         self._polls.close()
         for watch in self._ledger_watches.values():
             watch.stop()
-        self._reads.cancel()
+        if self._reads is not None:
+            self._reads.cancel()
 
     def listen(
         self, listener: Callable[[], None], *, latency_tolerant: bool = False, follow: Follow = Follow.ENTRIES
@@ -248,8 +253,7 @@ class TopicLog:
     @property
     def has_nearer_replicas(self) -> bool:
         """Whether some bookies of an open ledger are nearer than others, so that reads from them cross no zones."""
-        readers = map(self._readers.get, self._tails)
-        return any(reader is not None and reader.has_nearer_replicas for reader in readers)
+        return any(tail.ledger.has_nearer_replicas for tail in self._tails.values())
 
     @property
     def explicit_lac(self) -> bool | None:
@@ -370,7 +374,8 @@ class TopicLog:
         self._end_splice()
         before = set(self.chain.stored.ledger_ids)
         self.chain.topic_changed(info)
-        self._sources.topic_changed(info)
+        if self._sources is not None or has_offloaded(info):
+            self._ledger_sources().topic_changed(info)
         known = set(self.chain.stored.ledger_ids)
         gone = sorted(before - known)
         if gone and info is None:
@@ -380,7 +385,8 @@ class TopicLog:
             log.info(
                 "ledgers were trimmed, or removed as empty: topic=%s count=%d last=%d", self.topic, len(gone), gone[-1]
             )
-        self._readers.retain(known)
+        if self._readers is not None:
+            self._readers.retain(known)
         for ledger_id in [ledger_id for ledger_id in self._ledger_watches if ledger_id not in known]:
             self._forget_tail(ledger_id)
         for ledger_id in self.chain.stored.open_ledgers:
@@ -396,14 +402,18 @@ class TopicLog:
             # Deleted: the topic's list will lose it, too.
             return
         self._end_splice()
-        reader = self._readers.update(ledger_id, metadata)
+        tail = self._tails.get(ledger_id)
+        if tail is not None:
+            tail.ledger.update(metadata)
         self.chain.ledger_changed(ledger_id, metadata)
         if metadata.closed:
             self._forget_tail(ledger_id)
-        elif ledger_id in self._tails:
-            self._tails[ledger_id].update()
+            if self._readers is not None:
+                self._readers.add(LedgerReader(ledger_id, metadata, self._pool) if tail is None else tail.ledger)
+        elif tail is not None:
+            tail.update()
         else:
-            self._polls.follow(ledger_id, LacFollower(reader, self))
+            self._polls.follow(ledger_id, LacFollower(LedgerReader(ledger_id, metadata, self._pool), self))
         self._set_opened()
         self._notifier.on_limit_changed(at_once=True)
 
@@ -475,4 +485,15 @@ class TopicLog:
         found = self.cached(first, count)
         if found:
             return found
-        return await self._reads.read(first, count, exact=exact)
+        return await self._shared_reads().read(first, count, exact=exact)
+
+    def _shared_reads(self) -> SharedReads:
+        if self._reads is None:
+            self._reads = SharedReads(self.chain, self._cache, self._ledger_sources())
+        return self._reads
+
+    def _ledger_sources(self) -> LedgerSources:
+        if self._sources is None:
+            self._readers = LedgerReaders(self._cluster, self._pool, self._tails)
+            self._sources = LedgerSources(self.topic, self._readers.read, self._tiered)
+        return self._sources

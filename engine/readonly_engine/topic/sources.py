@@ -27,6 +27,11 @@ AVOID_S = 10.0
 _ROOT = "/managed-ledgers/"
 
 
+def has_offloaded(info: ManagedLedgerInfo | None) -> bool:
+    """Return whether a topic's list of ledgers has a completely offloaded one."""
+    return info is not None and any(ledger.offload_context.complete for ledger in info.ledger_info)
+
+
 class LedgerSources:
     """Chooses the copy for each read of a topic's ledgers as the owner does (ManagedLedgerImpl.getLedgerHandle), with a fallback.
 

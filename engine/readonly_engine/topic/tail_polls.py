@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from readonly_engine.small_map import SmallMap
 from readonly_engine.topic.position import Position
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ class TailPolls:
     __slots__ = ("_expected", "_needed", "_pushed", "_pushed_ahead", "tails", "timers")
 
     def __init__(self) -> None:
-        self.tails: dict[int, LacFollower] = {}
-        self.timers: dict[int, asyncio.TimerHandle] = {}
+        self.tails: SmallMap[int, LacFollower] = SmallMap()
+        self.timers: SmallMap[int, asyncio.TimerHandle] = SmallMap()
         self._expected = self._pushed = False
         self._needed = True
         self._pushed_ahead: Position | None = None

@@ -19,6 +19,7 @@ from readonly_engine.broker.subscription.pause import Pausable
 from readonly_engine.broker.subscription.read_gate import TransactionReadGate
 from readonly_engine.broker.subscription.read_retry import read_with_retry
 from readonly_engine.owner.grouped_acks import GroupedAckSender
+from readonly_engine.small_map import SmallMap
 from readonly_engine.topic.cache import LARGE_ENTRY
 from readonly_engine.topic.tail_batch import TailBatch
 from readonly_engine.wire.acks import encode_ids
@@ -109,7 +110,7 @@ class DeliveryLoop(Pausable):
         self._membership: FanoutMembership | None = None
         self._activating: tuple[Subscriber, asyncio.Task[None]] | None = None
         self._moving = 0
-        self._consumers: dict[int, Subscriber] = {}  # by id() of their ConsumerState
+        self._consumers: SmallMap[int, Subscriber] = SmallMap()  # by id() of their ConsumerState
         self._reading: asyncio.Task[None] | None = None
         self._closed = False
         self._transactions = parts.transactions

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from readonly_engine.bookkeeper.errors import BookKeeperError
 from readonly_engine.broker.fanout.tail_fanout import TailFanout
 from readonly_engine.metadata.errors import MetadataError
+from readonly_engine.small_map import SmallMap
 from readonly_engine.topic.compacted import CompactedLog
 
 if TYPE_CHECKING:
@@ -71,15 +72,17 @@ class ServedTopic:
         self.transactions = transactions
         self.fanout = TailFanout(log, transactions, guard, latency)
         self._compacted: CompactedLog | None = None
-        self.subscriptions: dict[str, Subscription] = {}
+        self.subscriptions: SmallMap[str, Subscription] = SmallMap()
         self.joining = 0
         self.tail: TailConsumer | None = None
-        self._join_states: dict[str, JoinState] = {}
+        self._join_states: SmallMap[str, JoinState] = SmallMap()
 
     @contextmanager
     def join(self, subscription: str) -> Iterator[JoinState]:
         """Give the state of the consumers that are joining a subscription; it ends with the last of them."""
-        state = self._join_states.setdefault(subscription, JoinState())
+        state = self._join_states.get(subscription)
+        if state is None:
+            state = self._join_states[subscription] = JoinState()
         state.joining += 1
         self.joining += 1
         try:
@@ -89,8 +92,6 @@ class ServedTopic:
             state.joining -= 1
             if not state.joining:
                 del self._join_states[subscription]
-                if not self._join_states:
-                    self._join_states.clear()  # an empty dict that had a key keeps room for eight
 
     def drop(self, subscription: Subscription) -> None:
         """Remove a subscription whose last consumer has left."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from readonly_engine.small_map import SmallMap
 from readonly_engine.topic.chain import NONE_READABLE, ChainedLedger, LedgerChain
 from readonly_engine.topic.position import Position
 
@@ -31,7 +32,6 @@ class ReleasedChain(LedgerChain):
         self._stored = LedgerChain()
         self._end = NOTHING
         self._on_stored = on_stored
-        self._gone = self._stored._gone  # noqa: SLF001 - it is a chain, too
 
     @property
     def stored(self) -> LedgerChain:
@@ -81,14 +81,19 @@ class ReleasedChain(LedgerChain):
             self._on_stored()
         return False
 
+    def lost(self, start: Position, end: Position) -> int:
+        """Return the number of entries between two positions in removed ledgers, released or not."""
+        return self._stored.lost(start, end)
+
     def _show(self) -> None:
         self.exists = self._stored.exists
-        self._ledgers, self._order = {}, []
+        self._ledgers, order = SmallMap(), []
         for ledger_id in self._stored.ledger_ids:
             if ledger_id > self._end.ledger_id:
                 break
-            self._order.append(ledger_id)
+            order.append(ledger_id)
             self._show_ledger(ledger_id)
+        self._order = tuple(order)
         self._first_open = next((one for one in self._order if not self._ledgers[one].closed), None)
         self._show_terminated()
 

@@ -148,7 +148,7 @@ class ReplayLog(TopicLog):
         found = self._cache.run(first.ledger_id, *run)
         if found:
             return found
-        return await self._reads.read_run(first, run, count)
+        return await self._shared_reads().read_run(first, run, count)
 
     def _published_ms(self, entry: TopicEntry) -> int:
         """Return the publish time of an entry, at most the close of its ledger: a later one would mislead a search."""
@@ -240,7 +240,7 @@ class ReplayLog(TopicLog):
             if not room or (due is not None and self._replay.clock.next_release(due) is None):
                 return
             self._following = stored.at_or_after(self._following)
-            entries = await self.read_stored(self._following, min(room, self._reads.ahead_entries))
+            entries = await self.read_stored(self._following, min(room, self._shared_reads().ahead_entries))
             if not entries or round_ != self._round:
                 return
             ahead = [AheadEntry(entry.position, entry.timestamp, entry.size) for entry in entries]

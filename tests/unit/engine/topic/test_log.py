@@ -331,7 +331,7 @@ async def test_a_listener_to_the_end_is_called_at_the_pace_of_dispatch_and_reads
     await until(lambda: stage.told > before)
     assert told == [True]
     assert not stage.bursts
-    assert not stage.log._reads.pending
+    assert stage.log._reads is None
     assert not stage.log.defer_to_notification(Position(3, 6))
     stage.log.listen(stage.listener)  # now it needs the entries
     stage.keep(3, 6)
@@ -381,7 +381,7 @@ async def test_entries_that_were_readable_before_any_listener_needed_some_are_no
     stage.log.confirm(Position(3, 502))
     await until(lambda: stage.bursts)
     assert stage.bursts[-1].first == Position(3, 502)
-    assert not stage.log._reads.pending
+    assert stage.log._reads is None
 
 
 def pushed(ledger_id, entry_id):
