@@ -122,7 +122,7 @@ class TopicLog:
         self._sources: LedgerSources | None = None
         self._reads: SharedReads | None = None
         self._opened: asyncio.Future[None] | None = asyncio.get_running_loop().create_future()  # None once it is
-        self._notifier = TailNotifier(topic, self.chain, self.read)
+        self._notifier = TailNotifier(self)
         self._splice: Lag | None = None
         self.followed = Follow.ENTRIES
         self.on_followed: Callable[[], None] = lambda: None

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from readonly_engine.background import RESTART_DELAY_S
 from readonly_engine.bookkeeper.errors import BookKeeperError
+from readonly_engine.small_map import SmallMap
 from readonly_engine.topic.dispatch_hold import DispatchHold
 from readonly_engine.topic.max_read_position import SPACING_S
 from readonly_engine.topic.position import Position
@@ -17,7 +18,7 @@ from readonly_engine.topic.view import Follow
 from readonly_engine.wire.entry_view import summarize
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
     from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.topic.chain import LedgerChain
@@ -71,15 +72,34 @@ class _Notification:
         self.cost = cost
 
 
+class ReadLog(Protocol):
+    """One topic, which the notifier reads (TopicLog).
+
+    Attributes:
+        topic: its name.
+        chain: its ledgers.
+    """
+
+    topic: TopicName
+    chain: LedgerChain
+
+    async def read(self, first: Position, count: int) -> list[TopicEntry]:
+        """Read some entries from a position on."""
+
+
+_NOBODY: Final[frozenset[Callable[[], None]]] = frozenset()
+_NO_ENTRIES: Final[list[TopicEntry]] = []
+_UNUSED: Final = FlushInterval()
+"""Those of topics without any news yet; nothing changes them."""
+
+
 class TailNotifier:
     """Calls the listeners of one topic with new entries.
 
     Entries that have just come from a bookie are dispatched as they are. Only missing entries are read first, in a separate task.
 
     Args:
-        name: the topic, for the log.
-        chain: its ledgers.
-        read: reads some entries from a position on, as TopicLog.read.
+        log_: the topic.
 
     Attributes:
         latest_batch: batch of the last call; None without readable new entries.
@@ -102,40 +122,35 @@ class TailNotifier:
         "_hold",
         "_latency_tolerant",
         "_listeners",
+        "_log",
         "_loop",
         "_notified",
         "_owner_limit",
-        "_read",
-        "_topic",
         "_unmeasured",
         "follow",
         "latest_batch",
         "notifying",
     )
 
-    def __init__(
-        self, topic: TopicName, chain: LedgerChain, read: Callable[[Position, int], Awaitable[list[TopicEntry]]]
-    ) -> None:
+    def __init__(self, log_: ReadLog) -> None:
         self.latest_batch: TailBatch | None = None
         self.notifying = False
         self.follow = Follow.ENTRIES
-        self._topic = topic
-        self._chain = chain
-        self._read = read
-        # dicts as sets: of an empty set there are 216 bytes, of an empty dict 64
-        self._listeners: dict[Callable[[], None], Follow] = {}
-        self._latency_tolerant: dict[Callable[[], None], None] = {}
+        self._log = log_
+        self._chain = log_.chain
+        self._listeners: SmallMap[Callable[[], None], Follow] = SmallMap()
+        self._latency_tolerant: set[Callable[[], None]] | frozenset[Callable[[], None]] = _NOBODY
         self._loop = asyncio.get_running_loop()
-        self._flush_interval = FlushInterval()
+        self._flush_interval = _UNUSED
         self._notified: Position | None = None
         self._awaited = False
-        self._fresh: list[TopicEntry] = []
+        self._fresh = _NO_ENTRIES
         self._due = False
         self._at_once = False
         self._handle: asyncio.Handle | None = None
         self._gathering: asyncio.Task[None] | None = None
         self._owner_limit: DispatchLimit | None = None
-        self._hold = DispatchHold()
+        self._hold: DispatchHold | None = None  # with a limit only
         self._asked = False
         self._closed = False
         self._unmeasured = 0
@@ -147,13 +162,16 @@ class TailNotifier:
         """As TopicLog.listen."""
         self._listeners[listener] = follow
         if latency_tolerant:
-            self._latency_tolerant[listener] = None
+            if isinstance(self._latency_tolerant, frozenset):
+                self._latency_tolerant = set()
+            self._latency_tolerant.add(listener)
         self._follow()
 
     def unlisten(self, listener: Callable[[], None]) -> None:
         """Remove a listener."""
         self._listeners.pop(listener, None)
-        self._latency_tolerant.pop(listener, None)
+        if isinstance(self._latency_tolerant, set):
+            self._latency_tolerant.discard(listener)
         self._follow()
 
     def _follow(self) -> None:
@@ -161,7 +179,7 @@ class TailNotifier:
         if before is Follow.LEDGERS < self.follow:
             # What has come meanwhile is no news: listeners have read it, or will by themselves.
             self.latest_batch = self._notified = None
-            self._fresh = []
+            self._fresh = _NO_ENTRIES
 
     @property
     def listeners(self) -> int:
@@ -172,7 +190,7 @@ class TailNotifier:
         """Remove all listeners and stop."""
         self._closed = True
         self._listeners.clear()
-        self._latency_tolerant.clear()
+        self._latency_tolerant = _NOBODY
         for handle in (self._handle, self._continuation):
             if handle is not None:
                 handle.cancel()
@@ -182,14 +200,20 @@ class TailNotifier:
     def set_limit(self, limit: DispatchLimit) -> None:
         """As TopicLog.limit_dispatches."""
         self._owner_limit = limit
+        self._hold = DispatchHold()
         limit.on_answer = self._on_owner_answer
 
     @property
     def pause(self) -> float:
         """Seconds without need for new entries."""
-        if self._hold.pending:
+        if self._holds:
             return SPACING_S[0]  # entries that arrive before the answer can wait for the next one
         return self._flush_interval.pause(self._loop.time())
+
+    @property
+    def _holds(self) -> bool:
+        """Whether a dispatch waits for an answer of the owner."""
+        return self._hold is not None and self._hold.pending
 
     def defer_to_notification(self, position: Position) -> bool:
         """Whether the listeners will be called for an entry that is readable now: one read serves all of them."""
@@ -251,7 +275,7 @@ class TailNotifier:
             and not (self._due or self._fresh or self._closed)
             and self._handle is None
             and self._gathering is None
-            and (owner is None or not owner.active or (last <= owner.limit and not self._hold.pending))
+            and (owner is None or not owner.active or (last <= owner.limit and not self._holds))
             and (at_once or now >= self._flush_interval.early)
             and (len(entries) == 1 or summarize(entries)[1] <= TAIL_BATCH_BYTES)
         ):
@@ -265,7 +289,7 @@ class TailNotifier:
             self._schedule(GATHER_S if flows else 0.0, at_once=at_once)
 
     def _schedule(self, least: float = 0.0, *, at_once: bool = False) -> None:
-        if not self._due or self._closed or self._gathering is not None or (self._hold.pending and not self._at_once):
+        if not self._due or self._closed or self._gathering is not None or (self._holds and not self._at_once):
             return
         hold = 0.0 if self._at_once or at_once else max(self._flush_interval.hold(self._loop.time()), least)
         if self._handle is not None:
@@ -285,11 +309,11 @@ class TailNotifier:
     def _dispatch(self) -> None:
         limit = self._chain.limit
         if not self._listeners or self._notified is None or limit is None or limit <= self._notified:
-            self._hold.end()
+            self._end_hold()
             self._notify(None, limit)
             return
         if self.follow < Follow.ENTRIES:
-            self._hold.end()
+            self._end_hold()
             self._notify(None, limit, paced=True)
             return
         first = self._chain.after(self._notified)
@@ -307,11 +331,11 @@ class TailNotifier:
 
     def _permitted(self, notified: Position, first: Position, limit: Position) -> Position | None:
         """Return the last entry of the dispatch; None while the owner is asked."""
-        owner = self._owner_limit
-        if owner is None or not owner.active:
+        owner, hold = self._owner_limit, self._hold
+        if owner is None or hold is None or not owner.active:
             return limit
-        last = self._hold.decide(notified, first, limit, owner.limit, self._loop.time())
-        if (at := self._hold.next_timer()) is not None:
+        last = hold.decide(notified, first, limit, owner.limit, self._loop.time())
+        if (at := hold.next_timer()) is not None:
             self._asked = True
             owner.request(limit, limit)
             self._handle = self._loop.call_at(at, self._run)
@@ -319,9 +343,13 @@ class TailNotifier:
 
     def _on_owner_answer(self, awaited: Position) -> None:
         """Continue a held dispatch after an answer of the owner."""
-        if self._hold.pending:
+        if self._hold is not None and self._hold.pending:
             self._hold.answered(awaited)
             self.on_limit_changed(at_once=True)
+
+    def _end_hold(self) -> None:
+        if self._hold is not None:
+            self._hold.end()
 
     def _in_hand(self, first: Position, limit: Position) -> TailBatch | None:
         """Return a batch of all new entries if all of them have just arrived; else None."""
@@ -342,7 +370,7 @@ class TailNotifier:
         if notified is None or not fresh:
             return
         if fresh[-1].position <= notified:
-            self._fresh = []
+            self._fresh = _NO_ENTRIES
         elif fresh[0].ledger_id == notified.ledger_id:
             self._fresh = fresh[max(notified.entry_id + 1 - fresh[0].entry_id, 0) :]
 
@@ -352,7 +380,7 @@ class TailNotifier:
         position, size = first, 0
         try:
             while position <= limit and len(entries) < PREFETCH_ENTRIES and size < TAIL_BATCH_BYTES:
-                found = await self._read(position, PREFETCH_ENTRIES - len(entries))
+                found = await self._log.read(position, PREFETCH_ENTRIES - len(entries))
                 if not found:
                     break
                 owner = self._owner_limit
@@ -364,7 +392,7 @@ class TailNotifier:
                 size += summarize(found)[1]
                 position = self._chain.after(found[-1].position)
         except BookKeeperError as error:
-            log.info("read of new entries failed: topic=%s error=%s", self._topic, error)
+            log.info("read of new entries failed: topic=%s error=%s", self._log.topic, error)
         batch = TailBatch(entries, position, complete=entries[-1].position >= limit) if entries else None
         self._notify(batch, limit)
 
@@ -382,7 +410,7 @@ class TailNotifier:
         """Log an unexpected error and continue later: it must neither end the dispatch nor become a busy loop."""
         log.error(
             "dispatch of new entries failed unexpectedly, retrying: topic=%s retry_s=%g",
-            self._topic,
+            self._log.topic,
             RESTART_DELAY_S,
             exc_info=error,
         )
@@ -398,7 +426,7 @@ class TailNotifier:
         if self._fresh:
             self._keep_pending()
         if paced or (batch is not None and batch.complete):
-            self._flush_interval.notified(
+            self._own_interval().notified(
                 self._loop.time(),
                 latency_tolerant=len(self._latency_tolerant) == len(self._listeners),
                 least=SPACING_S[0] if self._asked else 0.0,  # the next request is not sent earlier
@@ -411,6 +439,12 @@ class TailNotifier:
             self._continuation.cancel()  # its listeners are called now
             self._continuation = None
         self._call(_Notification(list(self._listeners), batch, limit, 0.0 if measured else None))
+
+    def _own_interval(self) -> FlushInterval:
+        """Return the interval of this topic, for a change."""
+        if self._flush_interval is _UNUSED:
+            self._flush_interval = FlushInterval()
+        return self._flush_interval
 
     def _call(self, notification: _Notification) -> None:
         """Call listeners for SLICE_S, and the others soon."""
@@ -444,7 +478,7 @@ class TailNotifier:
     def _called(self, notification: _Notification) -> None:
         if notification.cost is not None:
             self._unmeasured = 0
-            self._flush_interval.cost(notification.cost)
+            self._own_interval().cost(notification.cost)
         batch = notification.batch
         if batch is not None and not batch.complete:
             if self._awaited:

@@ -30,7 +30,8 @@ class Stage:
     def __init__(self):
         self.chain = chain_of(3)
         self.reads, self.told, self.failing, self.size = [], [], False, 0
-        self.notifier = TailNotifier("the topic", self.chain, self.read)
+        self.topic = "the topic"
+        self.notifier = TailNotifier(self)
         self.notifier.listen(self.listener)
 
     async def read(self, first, count):

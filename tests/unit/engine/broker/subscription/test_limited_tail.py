@@ -36,7 +36,7 @@ class Log:
     def __init__(self):
         self.chain = chain_of(0, lac=-1)
         self.entries = []
-        self.notifier = TailNotifier("the topic", self.chain, self.read)
+        self.notifier = TailNotifier(self)
         self.listen, self.unlisten = self.notifier.listen, self.notifier.unlisten
         self.defer_to_notification, self.limit_dispatches = self.notifier.defer_to_notification, self.notifier.set_limit
 
