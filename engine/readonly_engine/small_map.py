@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, overload
 
 if TYPE_CHECKING:
-    from collections.abc import ItemsView, Iterator, ValuesView
+    from collections.abc import ItemsView, Iterator, KeysView, ValuesView
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -35,12 +35,16 @@ class SmallMap(Generic[K, V]):
         return key == self._key if self._dict is None else key in self._dict
 
     def __iter__(self) -> Iterator[K]:
-        return iter(self._plain())
+        if self._dict is not None:
+            return iter(self._dict)
+        return iter(() if self._key is _NO_KEY else (self._key,))  # type: ignore[arg-type]
 
     def __getitem__(self, key: K) -> V:
         if key == self._key:
             return self._value  # type: ignore[return-value]
-        return ({} if self._dict is None else self._dict)[key]
+        if self._dict is None:
+            raise KeyError(key)
+        return self._dict[key]
 
     def __setitem__(self, key: K, value: V) -> None:
         if self._dict is not None:
@@ -67,12 +71,12 @@ class SmallMap(Generic[K, V]):
         return default if self._dict is None else self._dict.get(key, default)
 
     @overload
-    def pop(self, key: K) -> V: ...
+    def pop(self, key: K, /) -> V: ...
 
     @overload
-    def pop(self, key: K, default: D) -> V | D: ...
+    def pop(self, key: K, default: D, /) -> V | D: ...
 
-    def pop(self, key: K, *default: D) -> V | D:
+    def pop(self, key: K, /, *default: D) -> V | D:
         """Remove a key and return its value, or the default.
 
         Raises:
@@ -82,7 +86,9 @@ class SmallMap(Generic[K, V]):
             value, self._key, self._value = self._value, _NO_KEY, None
             return value  # type: ignore[return-value]
         if self._dict is None:
-            return {}.pop(key, *default)
+            if default:
+                return default[0]
+            raise KeyError(key)
         found = self._dict.pop(key, *default)
         if not self._dict:
             self._dict = None
@@ -92,8 +98,12 @@ class SmallMap(Generic[K, V]):
         """Remove all keys."""
         self._key, self._value, self._dict = _NO_KEY, None, None
 
+    def keys(self) -> KeysView[K]:
+        """Return the keys. As those of `values` and `items`, they do not follow later changes."""
+        return self._plain().keys()
+
     def values(self) -> ValuesView[V]:
-        """Return the values. As those of `items`, they do not follow later changes."""
+        """Return the values."""
         return self._plain().values()
 
     def items(self) -> ItemsView[K, V]:

@@ -23,7 +23,7 @@ BELOW = {
     "metadata": {"wire", "net", "background", "clock"},
     "bookkeeper": {"metadata", "wire", "net", "background", "tracing", "waiting"},
     "tiered": {"config", "wire", "tracing", "waiting"},
-    "topic": {"config", "tiered", "bookkeeper", "metadata", "wire", "background", "waiting"},
+    "topic": {"config", "tiered", "bookkeeper", "metadata", "wire", "background", "small_map", "waiting"},
     "tool": {"topic", "tiered", "bookkeeper", "metadata", "wire", "config", "net", "collector"},
     "owner": {"config", "topic", "metadata", "wire", "net", "background", "clock", "tracing", "waiting"},
     "broker": {
@@ -40,6 +40,7 @@ BELOW = {
         "background",
         "clock",
         "log_bounds",
+        "small_map",
         "waiting",
     },
     "subscriptions": {"tool", "broker", "owner", "topic", "metadata", "wire", "config", "net"},
@@ -228,6 +229,7 @@ BROKERS_ROOMS = {
         "background",
         "clock",
         "lease_guard",
+        "small_map",
     },
     "replay": {"cursors", "pool", "owner", "topic", "bookkeeper", "metadata", "wire", "background"},
     "split": {

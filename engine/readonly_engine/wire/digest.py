@@ -44,7 +44,7 @@ def _crc32(header: bytes, payload: bytes) -> bytes:
     return zlib.crc32(payload, zlib.crc32(header)).to_bytes(8, "big")
 
 
-_SHARED: Final = {
+_SHARED: Final[dict[int, Digest]] = {
     _Type.CRC32C: Digest(4, _crc32c),
     _Type.CRC32: Digest(8, _crc32),
     _Type.DUMMY: Digest(0, lambda _header, _payload: b""),

@@ -26,6 +26,7 @@ def test_it_is_as_a_dict(steps):
             with pytest.raises(KeyError):
                 del small[key]
         assert (len(small), bool(small), list(small)) == (len(usual), bool(usual), list(usual))
+        assert dict(small) == usual
         assert (list(small.items()), list(small.values())) == (list(usual.items()), list(usual.values()))
         for asked in range(3):
             assert (asked in small) == (asked in usual)
