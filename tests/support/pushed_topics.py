@@ -198,10 +198,9 @@ class Topic:
         self.transactions = TopicTransactions(self.log, stage)
         self.served = ServedTopic(self.log, self.transactions, stage.guard)
         self.tail = self.served.tail = TailConsumer(
-            self.name,
             self.log,
             Links(stage, self),
-            self.transactions.on_pushed,
+            self.transactions,
             stage.probes,
             stage.settings,
             self.served.fanout if stage.splices else None,

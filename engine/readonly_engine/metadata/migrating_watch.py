@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -100,5 +99,5 @@ class MigratingValue(MigratingWatch["Versioned | None"]):
         self(None if found is None else found._replace(origin=1))
 
     def _compared(self, value: Versioned | None) -> object:
-        # Shorter than the value: there are tens of thousands of watches.
-        return None if value is None else hashlib.blake2b(value.value, digest_size=16).digest()
+        # Smaller than the value: there are tens of thousands of watches.
+        return None if value is None else hash(value.value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from readonly_engine.owner.grouped_acks import ack_of_entries
 from readonly_engine.owner.recent_acks import RecentAcks
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 # Constants of the module: a lookup through the message class takes longer than the rest of the comparison.
 _CUMULATIVE, _ERROR = CommandAck.Cumulative, BaseCommand.ERROR
+
+
+_NONE: Final[dict[int, CommandAck | bytes]] = {}  # bytes: the ids of whole entries
+"""The unanswered acks of consumers that have not acked; nothing is added here."""
 
 
 class ReceiptHandler(Protocol):
@@ -74,7 +78,7 @@ class ConsumerAcks:
         self._receipts = receipts
         self._connection: OwnerConnection | None = None  # where acks may be sent
         self._consumer_id = 0
-        self._unanswered: dict[int, CommandAck | bytes] = {}  # bytes: the ids of whole entries
+        self._unanswered = _NONE
         self._last_number = 0
         self._recent = RecentAcks() if keep_answered else None
         self._last_cumulative: CommandAck | None = None
@@ -117,6 +121,8 @@ class ConsumerAcks:
         """
         self._last_number += 1
         number = self._last_number
+        if self._unanswered is _NONE:
+            self._unanswered = {}
         self._unanswered[number] = ack
         if self._connection is None:
             return

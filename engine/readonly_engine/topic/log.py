@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from itertools import accumulate, takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from readonly_engine.bookkeeper.lac_follower import LacFollower
 from readonly_engine.bookkeeper.ledger import LedgerReader
@@ -49,6 +49,13 @@ MAX_CACHED_BYTES = 1 << 20
 """Entries from one call are sent together; this limits the bytes for a client with a full write buffer."""
 
 
+class TailFollower(Protocol):
+    """Follows what the listeners of a log need of the tail."""
+
+    def followed(self) -> None:
+        """Handle a change of `TopicLog.followed`."""
+
+
 class TopicLog:
     """Reads a topic from its first entry to its tail, and calls listeners when the tail moves.
 
@@ -67,7 +74,7 @@ class TopicLog:
         chain: as above.
         owner_end: how far the owner counts the entries.
         followed: what the listeners need of the tail.
-        on_followed: called after a change of `followed`.
+        follower: is called after a change of `followed`; None for nobody.
     """
 
     __slots__ = (
@@ -78,7 +85,6 @@ class TopicLog:
         "_on_deleted",
         "_opened",
         "_owner_last_entry",
-        "_poll_timers",
         "_polls",
         "_pool",
         "_readers",
@@ -90,7 +96,7 @@ class TopicLog:
         "_watch",
         "chain",
         "followed",
-        "on_followed",
+        "follower",
         "owner_end",
         "topic",
     )
@@ -114,7 +120,7 @@ class TopicLog:
         self._owner_last_entry = owner_last_entry
         self.owner_end = OwnerEnd(self.chain, owner_last_entry)
         self._polls = TailPolls()
-        self._tails, self._poll_timers = self._polls.tails, self._polls.timers
+        self._tails = self._polls.tails
         self._ledger_watches: SmallMap[int, Watch] = SmallMap()
         self._pool, self._tiered = pool, tiered
         # Made at the first read, or for an offloaded ledger: an idle topic is not read.
@@ -125,7 +131,7 @@ class TopicLog:
         self._notifier = TailNotifier(self)
         self._splice: Lag | None = None
         self.followed = Follow.ENTRIES
-        self.on_followed: Callable[[], None] = lambda: None
+        self.follower: TailFollower | None = None
         self._watch = cluster.watch_topic(self)
 
     # Following the topic
@@ -205,7 +211,8 @@ class TopicLog:
         if follow != self.followed:
             self.followed = follow
             self._polls.set_needed(needed=follow > Follow.LEDGERS)
-            self.on_followed()
+            if self.follower is not None:
+                self.follower.followed()
 
     @property
     def latest_batch(self) -> TailBatch | None:
@@ -309,7 +316,7 @@ class TopicLog:
             # Ahead of the topic's list of ledgers, whose watch is under way; or of a closed ledger, whose end is known.
             self._polls.on_pushed_ahead(ledger_id, entry_id)
         elif entry_id > tail.lac:
-            if self._poll_timers:
+            if self._polls.timers:
                 self._polls.suspend_new_ledger(ledger_id)
             together = len(entries) > 1
             tail.accept(entry_id, together=together)
@@ -338,7 +345,7 @@ class TopicLog:
             tail is None
             or ledger is None
             or tail.lac != last.entry_id
-            or self._poll_timers
+            or self._polls.timers
             or self.owner_end.waiting
             or self.chain.limit != last
             or not self._notifier.can_splice(last, listener)

@@ -64,7 +64,7 @@ class OwnerEnd:
         self.lag: Lag | None = None
         self._chain = chain
         self._ask = ask
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[_Waiting] | tuple[()] = ()
         self._asking: asyncio.Task[None] | None = None
         self._asked_at = 0.0
 
@@ -89,6 +89,7 @@ class OwnerEnd:
             call()
             return
         due = asyncio.get_running_loop().time() + LONGEST_WAIT_S
+        self._waiting = self._waiting or []
         self._waiting.append(_Waiting(position, due, call))
         if self._asking is None:
             self._asking = run_forever(self._ask_until_counted, "the wait for an owner's last entry")
@@ -123,7 +124,7 @@ class OwnerEnd:
 
     def _call(self, is_due: Callable[[_Waiting], bool]) -> None:
         due = [one for one in self._waiting if is_due(one)]
-        self._waiting = [one for one in self._waiting if not is_due(one)]
+        self._waiting = [one for one in self._waiting if not is_due(one)] or ()
         for one in due:
             one.call()
 

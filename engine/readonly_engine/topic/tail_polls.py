@@ -7,7 +7,7 @@ than the owner subscribes them.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from readonly_engine.small_map import SmallMap
 from readonly_engine.topic.position import Position
@@ -19,6 +19,10 @@ NEW_LEDGER_POLL_S = 60.0
 """Time for which a new ledger is polled although the owner pushes entries. A former owner does not push those of its successor.
 
 It ends its connections within the timeout of its ZooKeeper session, 30 s by default (zooKeeperSessionTimeoutMillis)."""
+
+
+_NO_TIMERS: Final[dict[int, asyncio.TimerHandle]] = {}
+"""Those of topics without a new ledger; nothing is added here."""
 
 
 class TailPolls:
@@ -33,7 +37,7 @@ class TailPolls:
 
     def __init__(self) -> None:
         self.tails: SmallMap[int, LacFollower] = SmallMap()
-        self.timers: SmallMap[int, asyncio.TimerHandle] = SmallMap()
+        self.timers = _NO_TIMERS
         self._expected = self._pushed = False
         self._needed = True
         self._pushed_ahead: Position | None = None
@@ -80,6 +84,7 @@ class TailPolls:
         timer = self.timers.pop(ledger_id, None)
         if timer is not None:
             timer.cancel()
+            self.timers = self.timers or _NO_TIMERS
             tail = self.tails.get(ledger_id)
             if tail is not None:
                 tail.suspend()
@@ -91,6 +96,7 @@ class TailPolls:
             tail.resume()
         if not self._pushed:
             return
+        self.timers = self.timers or {}
         self.timers[ledger_id] = asyncio.get_running_loop().call_later(
             NEW_LEDGER_POLL_S, self.suspend_new_ledger, ledger_id
         )
@@ -118,4 +124,4 @@ class TailPolls:
     def _cancel_timers(self) -> None:
         for timer in self.timers.values():
             timer.cancel()
-        self.timers.clear()
+        self.timers = _NO_TIMERS

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from readonly_engine.topic.chain import LedgerChain
 
 _NOTHING: Final[frozenset[Position]] = frozenset()
+_NO_BATCHES: Final[dict[Position, int]] = {}
+"""Those of cursors without any; nothing is added here."""
 
 MAX_RANGES_WITH_UNKNOWN: Final = 10_000
 """Number of acked ranges above which acks of entries in unknown ledgers are ignored."""
@@ -38,7 +40,7 @@ class CursorReplica:
     def __init__(self, chain: LedgerChain, mark_delete: Position) -> None:
         self._chain = chain
         self._acked = PositionRanges()
-        self._unacked: dict[Position, int] = {}
+        self._unacked = _NO_BATCHES
         self._withheld: set[Position] | frozenset[Position] = _NOTHING  # shared, because few subscriptions have any
         self.mark_delete = self.owner_mark_delete = mark_delete
 
@@ -56,7 +58,12 @@ class CursorReplica:
         """Add partly acked batches of an earlier consumer, with the bits of their unacked messages."""
         for position, unacked in batches:
             if unacked and not self.is_acked(position):
-                self._unacked[position] = unacked & self._unacked.get(position, unacked)
+                self._set_unacked(position, unacked & self._unacked.get(position, unacked))
+
+    def _set_unacked(self, position: Position, bits: int) -> None:
+        if self._unacked is _NO_BATCHES:
+            self._unacked = {}
+        self._unacked[position] = bits
 
     @property
     def batches(self) -> list[tuple[Position, int]]:
@@ -156,7 +163,7 @@ class CursorReplica:
             return 0
         left = unacked & self._unacked.get(position, unacked)
         if left:
-            self._unacked[position] = left
+            self._set_unacked(position, left)
         else:
             self.ack(position)
         return left
@@ -166,7 +173,7 @@ class CursorReplica:
         self.ack_cumulative(before_entry(position))
         before = self._unacked.get(position)
         if unacked and not self.is_acked(position) and (before is None or _lowest_bit(unacked) > _lowest_bit(before)):
-            self._unacked[position] = unacked
+            self._set_unacked(position, unacked)
 
     def ack_cumulative(self, position: Position) -> None:
         """Ack all entries up to and including this position."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from readonly_engine.broker.dispatch.consumer_state import ConsumerState
 from readonly_engine.broker.dispatch.key_shared import DEFAULT_LOOK_AHEAD, KeySharedDispatcher, LookAhead
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from readonly_engine.broker.dispatch.consumer_state import Dispatcher
     from readonly_engine.broker.dispatch.cursor import CursorReplica
     from readonly_engine.topic.chain import LedgerChain
+    from readonly_engine.topic.position import Position
 
 MULTIPLE = frozenset({CommandSubscribe.Shared, CommandSubscribe.Key_Shared})
 """Subscription types with several active consumers, and with individual acks."""
@@ -78,6 +79,10 @@ def apply_settings(dispatcher: Dispatcher, settings: DispatchSettings, *, durabl
     return True
 
 
+_NONE_PENDING: Final[dict[Position, int]] = {}
+"""That of all consumers of Exclusive and Failover, whose dispatcher tracks no entries."""
+
+
 def make_consumer_state(subscribe: CommandSubscribe, *, writable: bool, name: str | None = None) -> ConsumerState:
     """Make the state of a new consumer for its dispatcher.
 
@@ -94,4 +99,5 @@ def make_consumer_state(subscribe: CommandSubscribe, *, writable: bool, name: st
         name=subscribe.consumer_name if name is None else name,
         priority=subscribe.priority_level,
         ranges=tuple([(found.start, found.end) for found in ranges]) if ranges else (),
+        pending=_NONE_PENDING if single else {},
     )

@@ -8,7 +8,7 @@ counted when a caller asks, or when it leaves. So a batch costs little more for 
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from readonly_engine.broker.dispatch.latency import LatencySampler
 from readonly_engine.broker.fanout.groups import BroadcastGroup, ConnectionGroup
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from readonly_engine.topic.position import Position
     from readonly_engine.topic.tail_batch import TailBatch
 
+
+_NONE: Final[dict[Any, Any]] = {}
+"""The groups of topics without members; nothing is added here."""
 
 MAX_GROUP_MEMBERS: Final = 256
 """Consumers of one connection in one group. More get several writes: one write has a bound of its size."""
@@ -89,9 +92,9 @@ class TailFanout:
         self._latency = latency or LatencySampler()
         self._tail = tail
         self._owner = owner
-        self._broadcast_groups: dict[FanoutKey, BroadcastGroup] = {}
-        self._connection_groups: dict[DirectWriter, list[ConnectionGroup]] = {}
-        self._direct_members: dict[DirectWriter, FanoutMember] = {}  # members of broadcast groups
+        self._broadcast_groups: dict[FanoutKey, BroadcastGroup] = _NONE
+        self._connection_groups: dict[DirectWriter, list[ConnectionGroup]] = _NONE
+        self._direct_members: dict[DirectWriter, FanoutMember] = _NONE  # members of broadcast groups
         self._latest_batch: TailBatch | None = None
 
     def join(
@@ -119,6 +122,7 @@ class TailFanout:
         if groups is None and not direct and not writer.tls:
             return None
         if not self._broadcast_groups and not self._connection_groups:
+            self._broadcast_groups, self._connection_groups, self._direct_members = {}, {}, {}
             self._tail.listen(self.on_tail_batch)
         if groups is None and direct and writer not in self._direct_members:
             return self._join_broadcast(subscriber, writer, key, permits, latest.following)
@@ -213,4 +217,5 @@ class TailFanout:
     def _stop_if_empty(self) -> None:
         """Stop listening to the topic if there is no member."""
         if not self._broadcast_groups and not self._connection_groups:
+            self._broadcast_groups = self._connection_groups = self._direct_members = _NONE
             self._tail.unlisten(self.on_tail_batch)

@@ -267,7 +267,7 @@ class TopicRegistry:
             opened = self._open(topic, links)
             transactions = TopicTransactions(opened, links)
             served = self._topics[topic] = ServedTopic(opened, transactions, self._lease_guard, self.latency)
-            self._set_tail(topic, served)
+            self._set_tail(topic, served, links)
         return served
 
     @asynccontextmanager
@@ -393,25 +393,24 @@ class TopicRegistry:
             if served.tail is not None and served.subscriptions:
                 served.tail.start()
 
-    def _set_tail(self, topic: TopicName, served: ServedTopic) -> None:
+    def _set_tail(self, topic: TopicName, served: ServedTopic, links: TopicLinks | None = None) -> None:
         settings = self._tail(topic)
         if served.tail is not None and served.tail.settings != settings:
             served.tail.close()
             self._keep_pushed(served)
-            served.log.on_followed = lambda: None
+            served.log.follower = None
             served.tail = None
         if served.tail is None and settings is not None:
             served.tail = TailConsumer(
-                topic,
                 served.log,
-                TopicLinks(self._links, topic),
-                served.transactions.on_pushed,
+                links or TopicLinks(self._links, topic),
+                served.transactions,
                 self._owner_probes,
                 settings,
                 served.fanout,
                 self._splicing,
             )
-            served.log.on_followed = served.tail.followed
+            served.log.follower = served.tail
             served.log.expect_push()
 
     def _with_policies(self) -> list[TopicName]:

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from readonly_engine.broker.tail.budget import PushTotals, TailSettings
     from readonly_engine.broker.tail.owner_probes import OwnerProbes
     from readonly_engine.broker.tail.splicing import Splicing
-    from readonly_engine.metadata.topic_name import TopicName
     from readonly_engine.owner.connection import OwnerConnection
     from readonly_engine.topic.log import TopicLog
 
@@ -82,6 +81,13 @@ class TailLinks(Protocol):
         """Return the number of the topic's subscriptions on this broker."""
 
 
+class PushListener(Protocol):
+    """What else learns of pushed entries (TopicTransactions)."""
+
+    def on_pushed(self, entries: list[TopicEntry]) -> None:
+        """Handle entries that the owner has pushed: consumers may read up to there, and their transactions are committed."""
+
+
 class TailConsumer:
     """Lets the owner push a topic's entries into its log while they are few, instead of polls at bookies.
 
@@ -93,10 +99,9 @@ class TailConsumer:
     connection of another consumer, and bookies are polled meanwhile.
 
     Args:
-        topic: the topic.
-        log_: its log.
+        log_: the topic's log.
         links: the topic's owner and consumers.
-        on_pushed: called with pushed entries: the owner lets consumers read up to there, and has committed their transactions.
+        transactions: gets the pushed entries before the log.
         probes: notices owners that are silent.
         settings: name of the subscription, and bound of the pushes.
         fanout: the topic's fan-out.
@@ -119,24 +124,25 @@ class TailConsumer:
         "_consumer_id",
         "_counted",
         "_failure",
+        "_fanout",
         "_gaps",
         "_leave_timer",
         "_links",
         "_log",
         "_loop",
-        "_name",
         "_next",
-        "_on_pushed",
         "_probes",
+        "_pushed_at",
         "_rate",
         "_refused",
         "_retry_s",
         "_schedule",
         "_splice",
+        "_splicing",
         "_starting",
         "_subscribing",
         "_timer",
-        "_topic",
+        "_transactions",
         "_unacked",
         "_waiting",
         "changes",
@@ -145,26 +151,24 @@ class TailConsumer:
 
     def __init__(
         self,
-        topic: TopicName,
         log_: TopicLog,
         links: TailLinks,
-        on_pushed: Callable[[list[TopicEntry]], None],
+        transactions: PushListener,
         probes: OwnerProbes,
         settings: TailSettings,
         fanout: TailFanout | None = None,
         splicing: Splicing | None = None,
     ) -> None:
-        self._topic = topic
         self._log = log_
         self.settings = settings
-        self._name = settings.subscription
         self._links = links
-        self._on_pushed = on_pushed
+        self._transactions = transactions
         self._probes = probes
         self._loop = asyncio.get_running_loop()
         self._rate = settings.rate
         self._budget = PushBudget(self._rate, self._loop.time())
-        self._schedule = SourceSchedule(self._rate)
+        self._pushed_at: float | None = None
+        self._schedule: SourceSchedule | None = None  # since the budget was first exhausted
         self._connection: OwnerConnection | None = None
         self._subscribing: OwnerConnection | None = None
         self._consumer_id = 0
@@ -175,7 +179,7 @@ class TailConsumer:
         self._counted = EARLIEST
         self._next: tuple[int, int] = EARLIEST
         self._closed = False
-        self._checks = IdleChecks(self._loop.time())
+        self._checks: IdleChecks | None = None  # where entries may come that are not pushed
         self._gaps = False
         self._unacked: Position | None = None
         self._ack_timer: asyncio.TimerHandle | None = None
@@ -183,7 +187,8 @@ class TailConsumer:
         self._leave_timer: asyncio.TimerHandle | None = None
         self._waiting: asyncio.TimerHandle | None = None
         self._checking: asyncio.Task[None] | None = None
-        self._splice = None if fanout is None or splicing is None else TailSplice(log_, fanout, splicing, self)
+        self._fanout, self._splicing = fanout, splicing
+        self._splice: TailSplice | None = None  # since the first entry
         self.changes = 0
 
     @property
@@ -293,10 +298,10 @@ class TailConsumer:
             self._not_allowed(str(error))
             return
         if not isinstance(error, RelayError):
-            log.error("tail subscription failed unexpectedly: topic=%s", self._topic, exc_info=error)
+            log.error("tail subscription failed unexpectedly: topic=%s", self._log.topic, exc_info=error)
         elif self._failure != str(error):
             self._failure = str(error)
-            log.info("tail subscription failed, trying again: topic=%s error=%s", self._topic, error)
+            log.info("tail subscription failed, trying again: topic=%s error=%s", self._log.topic, error)
         self._retry_later()
 
     def _retry_later(self) -> None:
@@ -310,8 +315,8 @@ class TailConsumer:
             self._refused = reason
             log.info(
                 "the owner may not push new entries, reading them from bookies: topic=%s subscription=%s reason=%s",
-                self._topic,
-                self._name,
+                self._log.topic,
+                self.settings.subscription,
                 reason,
             )
         self._later(REFUSED_RETRY_S, self._begin)
@@ -331,10 +336,10 @@ class TailConsumer:
             return
         start = self._log.limit or EARLIEST
         subscribe = CommandSubscribe(
-            topic=str(self._topic),
-            subscription=self._name,
+            topic=str(self._log.topic),
+            subscription=self.settings.subscription,
             sub_type=CommandSubscribe.Exclusive,
-            consumer_name=self._name,
+            consumer_name=self.settings.subscription,
             durable=False,
             initial_position=CommandSubscribe.Earliest,
             force_topic_creation=False,
@@ -367,12 +372,11 @@ class TailConsumer:
         connection.call_with_entries(consumer_id, self.on_entries)
         self._probes.add(self, connection)
         self._retry_s, self._refused, self._failure = RETRY_S[0], "", ""
-        self._schedule.pushed(now)
+        self._pushed_at = now
         self._changed()
         self._log.suspend_polls()
         self._flow(permits)
-        self._checks.pushed(now)
-        self._check_later()
+        self._check_after(now)
 
     def _apply_bound(self) -> None:
         """Bound the pushes by the present number of readers and the places of the bookies."""
@@ -383,7 +387,8 @@ class TailConsumer:
         if rate != self._rate:
             self._rate = rate
             self._budget.set_rate(rate)
-            self._schedule.set_rate(rate)
+            if self._schedule is not None:
+                self._schedule.set_rate(rate)
 
     def _flow(self, permits: int) -> None:
         if self._connection is not None:
@@ -424,8 +429,11 @@ class TailConsumer:
         if self._connection is None:
             return  # they were under way when the consumer was closed; bookies have them
         splice = self._splice
-        if splice is not None and splice.running:
-            splice.end()
+        if splice is not None:
+            if splice.running:
+                splice.end()
+        elif self._fanout is not None and self._splicing is not None:
+            splice = self._splice = TailSplice(self._log, self._fanout, self._splicing, self)
         pushed = [TopicEntry(entry) for entry in entries]
         now, first, last, count = self._loop.time(), pushed[0], pushed[-1], len(pushed)
         ledger_id, entry_id = position = last.position
@@ -434,12 +442,11 @@ class TailConsumer:
         ):
             self._note_gaps(pushed)
         self._next = (ledger_id, entry_id + 1)
-        self._on_pushed(pushed)  # first, so that the entries wait for no other answer
+        self._transactions.on_pushed(pushed)  # first, so that the entries wait for no other answer
         compares = self._compares
         self._log.push(pushed, now, at_once=splice is not None and splice.wanted and not compares)
         if compares:
-            self._checks.pushed(now)
-            self._check_later()
+            self._check_after(now)
         self._unacked = position
         if self._ack_timer is None:
             self._ack_timer = self._loop.call_at(now + ACK_S, self._ack_due)
@@ -514,8 +521,16 @@ class TailConsumer:
         """Whether the topic may have entries that the owner does not push."""
         return self._gaps or self._links.guarding()
 
+    def _check_after(self, now: float) -> None:
+        """Compare the log with bookies some time after an entry, or the start of the pushes, if that is necessary."""
+        if self._compares:
+            if self._checks is None:
+                self._checks = IdleChecks(now)
+            self._checks.pushed(now)
+            self._check_later()
+
     def _check_later(self) -> None:
-        if self._check_timer is None and self._compares:
+        if self._check_timer is None and self._checks is not None and self._compares:
             due = self._checks.next(endless=self._links.guarding())
             if due is not None:
                 self._check_timer = self._loop.call_at(due, self._check)
@@ -524,7 +539,7 @@ class TailConsumer:
     def _check(self) -> None:
         """If nothing was pushed for a while: compare the log with bookies, which are not polled."""
         self._check_timer = None
-        if self._connection is None:
+        if self._connection is None or self._checks is None:
             return
         now = self._loop.time()
         due = self._checks.next(endless=self._links.guarding())
@@ -539,13 +554,13 @@ class TailConsumer:
         try:
             await self._log.refresh()
         except BookKeeperError as error:
-            log.info("LAC of a pushed topic unknown: topic=%s error=%s", self._topic, error)
+            log.info("LAC of a pushed topic unknown: topic=%s error=%s", self._log.topic, error)
 
     @ends("close")
     def _checked(self, task: asyncio.Task[None]) -> None:
         self._checking = None
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("comparison with bookies failed: topic=%s", self._topic, exc_info=error)
+            log.error("comparison with bookies failed: topic=%s", self._log.topic, exc_info=error)
 
     # Changes of the source
 
@@ -553,7 +568,11 @@ class TailConsumer:
         """End the pushes: the budget is exhausted."""
         self._unsubscribe()
         self._counted = self._log.limit or EARLIEST
-        self._later(self._schedule.exhausted(self._loop.time()), self._reevaluate_push)
+        schedule = self._schedule or SourceSchedule(self._rate)
+        if self._pushed_at is not None:
+            schedule.pushed(self._pushed_at)
+        self._schedule = schedule
+        self._later(schedule.exhausted(self._loop.time()), self._reevaluate_push)
 
     @ends("close")
     def _reevaluate_push(self) -> None:
@@ -565,7 +584,7 @@ class TailConsumer:
         per_entry = 1.0 if batch is None else batch.messages / len(batch)
         messages = max(self._log.chain.distance(self._counted, limit), 0) * per_entry
         self._counted = limit
-        if self._schedule.may_push(messages, self._loop.time()):
+        if self._schedule is None or self._schedule.may_push(messages, self._loop.time()):
             self._begin()
         else:
             self._later(RETURN_S[0], self._reevaluate_push)

@@ -342,7 +342,7 @@ async def test_a_listener_to_the_end_is_called_at_the_pace_of_dispatch_and_reads
 
 async def test_where_only_the_ledgers_are_followed_no_bookie_is_polled(monkeypatch, stage):
     changes = []
-    stage.log.on_followed = lambda: changes.append(stage.log.followed)
+    stage.log.follower = SimpleNamespace(followed=lambda: changes.append(stage.log.followed))
     stage.log.listen(stage.listener, follow=Follow.LEDGERS)
     stage.topic(3)
     stage.ledger(3)
@@ -440,11 +440,11 @@ async def test_a_new_ledger_is_polled_for_a_while_unless_the_owner_pushes_an_ent
     stage.ledger(5)
     await until(lambda: stage.asked, what="a poll of the new ledger")
     stage.log.push([pushed(5, 0)], 0.0)
-    assert not stage.log._poll_timers
+    assert not stage.log._polls.timers
     stage.topic((3, 1), (5, 1), 6)
     stage.ledger(6)
-    assert list(stage.log._poll_timers) == [6]
-    await until(lambda: not stage.log._poll_timers)
+    assert list(stage.log._polls.timers) == [6]
+    await until(lambda: not stage.log._polls.timers)
 
 
 def test_explicit_lac_is_known_of_open_ledgers_only():

@@ -108,6 +108,8 @@ class Connection:
 class Log:
     """A topic's log."""
 
+    topic = TOPIC
+
     def __init__(self):
         self.limit, self.latest_batch, self.polls, self.pushed = Position(3, 7), None, False, []
         self.chain = SimpleNamespace(
@@ -170,10 +172,9 @@ class Scene:
         self.log, self.positions = Log(), []
         self.probes = OwnerProbes()
         self.tail = TailConsumer(
-            TOPIC,
             self.log,
             Links(self),
-            lambda entries: self.positions.extend(entry.position for entry in entries),
+            SimpleNamespace(on_pushed=lambda entries: self.positions.extend(entry.position for entry in entries)),
             self.probes,
             TailSettings(NAME, rate),
         )

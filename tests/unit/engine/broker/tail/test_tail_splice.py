@@ -13,6 +13,7 @@ from readonly_engine.broker.dispatch.rate import RateLimit
 from readonly_engine.broker.subscription.pause import Pause
 from readonly_engine.broker.tail import tail_consumer as tail_module
 from readonly_engine.broker.tail.budget import PushRate, TailSettings
+from readonly_engine.broker.tail.tail_splice import TailSplice
 from readonly_engine.config.limits import DispatchRate
 from readonly_engine.topic.log import TopicLog
 from readonly_engine.topic.position import Position
@@ -55,9 +56,9 @@ class Scene:
 
     async def open(self, **options):
         self.topic = await self.stage.topic()
-        splice = self.topic.tail._splice
-        if splice is not None:
-            splice._tail = Counted(self, splice._tail)
+        tail = self.topic.tail
+        if tail._fanout is not None:
+            tail._splice = TailSplice(tail._log, tail._fanout, tail._splicing, Counted(self, tail))
         self.connection, self.client = await self.stage.client()
         self.subscription, self.consumer = self.topic.subscribe(self.connection, 7, **options)
         self.bytes = b""
