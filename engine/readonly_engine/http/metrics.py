@@ -288,7 +288,8 @@ class BrokerCollector:
         The number of subscriptions and the cluster's name at the start decide on the labels: they may change between two slices.
         """
         topics, found = self._broker.topics, dict[_Labels, _Figures]()
-        cluster, count = topics.cluster_name, len(topics.counters)
+        all_counters = topics.counters
+        cluster, count = topics.cluster_name, len(all_counters)
         for topic, served in topics.all:
             for name, subscription in list(served.subscriptions.items()):
                 subscription.flush_accounting()
@@ -303,7 +304,7 @@ class BrokerCollector:
                 steps = _STEPS_PER_SUBSCRIPTION + subscription.backlog_steps + len(subscription.consumers)
                 if slices.add(steps):
                     await slices.pause()
-        for (topic, name), counters in list(topics.counters.items()):
+        for (topic, name), counters in list(all_counters.items()):
             found.setdefault(_label(cluster, count, topic, name), _Figures()).total.add(counters)
             if slices.add(_STEPS_PER_COUNTERS):
                 await slices.pause()

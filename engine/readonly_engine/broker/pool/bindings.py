@@ -209,6 +209,8 @@ class Bindings:
             known = ()
             if topic.domain == "persistent":
                 known = tuple(binding for binding in self.bindings if binding.covers(topic))
+            if known == self.bindings:
+                known = self.bindings  # one object for all topics, as a rule
             if len(self._known) >= MAX_REMEMBERED:
                 self._known.clear()
             self._known[topic] = known

@@ -75,14 +75,13 @@ class ServedTopic:
         self.subscriptions: SmallMap[str, Subscription] = SmallMap()
         self.joining = 0
         self.tail: TailConsumer | None = None
-        self._join_states: SmallMap[str, JoinState] = SmallMap()
+        self._join_states: dict[str, JoinState] | None = None  # while consumers join
 
     @contextmanager
     def join(self, subscription: str) -> Iterator[JoinState]:
         """Give the state of the consumers that are joining a subscription; it ends with the last of them."""
-        state = self._join_states.get(subscription)
-        if state is None:
-            state = self._join_states[subscription] = JoinState()
+        states = self._join_states = self._join_states or {}
+        state = states.setdefault(subscription, JoinState())
         state.joining += 1
         self.joining += 1
         try:
@@ -91,13 +90,15 @@ class ServedTopic:
             self.joining -= 1
             state.joining -= 1
             if not state.joining:
-                del self._join_states[subscription]
+                del states[subscription]
+                if not states:
+                    self._join_states = None
 
     def drop(self, subscription: Subscription) -> None:
         """Remove a subscription whose last consumer has left."""
         if self.subscriptions.get(subscription.name) is subscription:
             del self.subscriptions[subscription.name]
-            join_state = self._join_states.get(subscription.name)
+            join_state = (self._join_states or {}).get(subscription.name)
             if join_state is not None:
                 join_state.dropped += 1
 

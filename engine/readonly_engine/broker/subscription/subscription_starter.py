@@ -59,7 +59,8 @@ class SubscriptionStarter:
         replay: clock of a replay of past messages; None without one.
 
     Attributes:
-        counters: counters of current and former subscriptions, the longest unused first.
+        former_counters: counters of former subscriptions, the longest unused first. Each present one has its own, in which those
+            of its time before continue.
         dropped_counters: sum of the counters that are not kept any more.
     """
 
@@ -84,7 +85,7 @@ class SubscriptionStarter:
         self._guard = guard
         self._latency = latency
         self._replay = replay
-        self.counters: OrderedDict[tuple[TopicName, str], Counters] = OrderedDict()
+        self.former_counters: OrderedDict[tuple[TopicName, str], Counters] = OrderedDict()
         self.dropped_counters = Counters()
 
     async def start(
@@ -109,10 +110,11 @@ class SubscriptionStarter:
         view: TopicView = served.log
         if self._replay is None:  # a compacted topic has no past
             view = await served.view(subscribe, partial(find_compaction, self._cluster, self._pool, topic))
+        name = consumer.info.name
         parts = SubscriptionParts(
             view=view,
             subscribe=subscribe,
-            name=consumer.info.name,
+            name=name,
             settings=settings,
             rates=self._rate_limits(),
             transactions=served.transactions,
@@ -120,14 +122,14 @@ class SubscriptionStarter:
             acked=acked,
             batches=batches,
             keeper=keeper,
-            counters=self._counters_of(topic, consumer.info.name),
+            counters=self.former_counters.get((topic, name)) or Counters(),
             fanout=served.fanout if view is served.log else None,
             guard=self._guard,
             latency=self._latency,
             clock=self._replay or MACHINE_CLOCK,
         )
         if generation != keeper.generation:
-            raise OwnerUnavailableError(f"the cursor of {consumer.info.name} was moved meanwhile; try again")
+            raise OwnerUnavailableError(f"the cursor of {name} was moved meanwhile; try again")
         subscription = (make or Subscription)(parts, self._on_unreadable)
         with ExitStack() as cleanup:
             cleanup.callback(subscription.close)  # also if the client leaves meanwhile
@@ -160,11 +162,10 @@ class SubscriptionStarter:
         limits = [RateLimit(self._subscription_rate, time.monotonic())] if self._subscription_rate else []
         return tuple(limits if self._broker_limit is None else [*limits, self._broker_limit])
 
-    def _counters_of(self, topic: TopicName, subscription: str) -> Counters:
-        """Return the counters of a subscription; they continue when its consumers return."""
-        counters = self.counters.setdefault((topic, subscription), Counters())
-        self.counters.move_to_end((topic, subscription))
-        if len(self.counters) > MAX_REMEMBERED:
-            _, dropped = self.counters.popitem(last=False)
+    def keep_counters(self, topic: TopicName, subscription: str, counters: Counters) -> None:
+        """Keep the counters of a subscription that ends; they continue when its consumers return."""
+        self.former_counters[topic, subscription] = counters
+        self.former_counters.move_to_end((topic, subscription))
+        if len(self.former_counters) > MAX_REMEMBERED:
+            _, dropped = self.former_counters.popitem(last=False)
             self.dropped_counters.add(dropped)
-        return counters

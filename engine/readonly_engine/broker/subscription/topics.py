@@ -32,7 +32,6 @@ from readonly_engine.topic.replay.log import ReplayLog
 from readonly_engine.topic.transactions import TopicTransactions
 
 if TYPE_CHECKING:
-    from collections import OrderedDict
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 
     from readonly_engine.bookkeeper.pool import BookiePool
@@ -163,9 +162,12 @@ class TopicRegistry:
         return self._links.tail_changes
 
     @property
-    def counters(self) -> OrderedDict[tuple[TopicName, str], Counters]:
-        """Counters of current and former subscriptions, the longest unused first."""
-        return self._starter.counters
+    def counters(self) -> dict[tuple[TopicName, str], Counters]:
+        """Counters of former and present subscriptions, the longest unused first."""
+        return {
+            **self._starter.former_counters,
+            **{(one.topic, one.name): one.counters for one in self.subscriptions()},
+        }
 
     @property
     def dropped_counters(self) -> Counters:
@@ -241,6 +243,7 @@ class TopicRegistry:
                             check_claim(subscription)
                             cleanup.pop_all()
                         served.subscriptions[name] = subscription
+                        self._starter.former_counters.pop(key, None)
                         self._subscriptions_changed()
                     else:
                         check_claim(subscription)
@@ -338,6 +341,7 @@ class TopicRegistry:
         served.drop(subscription)
         self._subscriptions_changed()
         subscription.close()
+        self._starter.keep_counters(subscription.topic, subscription.name, subscription.counters)
         self._close_if_unused(subscription.topic, served)
         return saving
 

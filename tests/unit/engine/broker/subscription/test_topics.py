@@ -4,6 +4,7 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
+from readonly_engine.broker.dispatch.counters import Counters
 from readonly_engine.broker.subscription import subscription_starter, topics
 from readonly_engine.broker.subscription.kept import Kept
 from readonly_engine.broker.subscription.local_keeper import LocalKeeper
@@ -163,6 +164,7 @@ class FakeSubscription:
         self.at_owner = given[0].keeper.at_owner
         self.started = False
         self.consumers = []
+        self.counters = given[0].counters
 
     def start(self):
         self.started = True
@@ -424,8 +426,7 @@ async def test_deliveries_to_subscriptions_that_are_forgotten_still_count(monkey
     monkeypatch.setattr(subscription_starter, "MAX_REMEMBERED", 2)
     served, _ = registry()
     for number in range(5):
-        counters = served._starter._counters_of(TOPIC, f"reader-{number}")
-        counters.messages, counters.bytes = 1, 10
+        served._starter.keep_counters(TOPIC, f"reader-{number}", Counters(messages=1, bytes=10))
     assert len(served.counters) == 2
     assert (served.dropped_counters.messages, served.dropped_counters.bytes) == (3, 30)
 
