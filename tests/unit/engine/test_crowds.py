@@ -44,7 +44,7 @@ class NoEvents:
 
 def a_read_of_a_topic(held):
     log = TopicLog(TOPIC, ClusterMetadata(NoEvents()), BookiePool(None), EntryCache(1 << 20), None)
-    log._reads.pending[PendingRead(1, 0, 9, asyncio.create_task(held.work()))] = None
+    log._shared_reads().pending[PendingRead(1, 0, 9, asyncio.create_task(held.work()))] = None
     return lambda: log.read(Position(1, 0), 10)
 
 
