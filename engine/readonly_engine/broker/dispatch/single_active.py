@@ -49,7 +49,7 @@ class SingleActiveDispatcher:
 
     def add(self, consumer: ConsumerState) -> None:
         """Add a consumer; activate it unless the owner elects."""
-        self.consumers = [*self.consumers, consumer]  # without room for more, as `append` makes it
+        self.consumers.append(consumer)
         if not self._elected:
             self.activate(consumer)
 
