@@ -40,6 +40,8 @@ async def await_shared(awaited: asyncio.Future[T]) -> T:
 
 
 def _wake(awaited: asyncio.Future[Any]) -> None:
+    if not awaited.cancelled():
+        awaited.exception()  # marks it as retrieved: all waiters may have been cancelled
     for waiter in _waiting.pop(awaited, ()):
         if not waiter.done():
             waiter.set_result(None)

@@ -201,7 +201,7 @@ class _Connections(Generic[Connection]):
         opening = self._opening.get(bookie_id)
         if opening is None:
             opening = self._opening[bookie_id] = asyncio.create_task(self._keep(bookie_id))
-            opening.add_done_callback(lambda task: self._opened(bookie_id, task))
+            opening.add_done_callback(lambda _: self._opening.pop(bookie_id))
         # A cancelled caller must not cancel it for the others.
         return await await_shared(opening)
 
@@ -231,8 +231,3 @@ class _Connections(Generic[Connection]):
         self._failed.pop(bookie_id, None)
         self._open[bookie_id] = connection
         return connection
-
-    def _opened(self, bookie_id: str, task: asyncio.Task[Connection]) -> None:
-        del self._opening[bookie_id]
-        if not task.cancelled():
-            task.exception()  # mark it as retrieved: all callers may have been cancelled

@@ -162,8 +162,6 @@ class IdentitySession:
     def _open_done(self, target: ConnectionTarget, task: asyncio.Task[OwnerConnection]) -> None:
         if self._opening.get(target) is task:
             del self._opening[target]
-        if not task.cancelled():
-            task.exception()  # marks it as retrieved: the callers may have ended
         if not self._clients:
             self._close_later()
 

@@ -1,4 +1,5 @@
 import asyncio
+import gc
 
 import pytest
 from readonly_engine.waiting import await_shared, wait_until_done
@@ -42,3 +43,21 @@ async def test_what_is_cancelled_is_cancelled_for_all():
     awaited.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+async def test_an_error_after_all_have_given_up_is_not_logged(caplog):
+    async def fail():
+        await gate.wait()
+        raise OSError("no")
+
+    gate = asyncio.Event()
+    awaited = asyncio.create_task(fail())
+    waiter = asyncio.create_task(await_shared(awaited))
+    await turns()
+    waiter.cancel()
+    await turns()
+    gate.set()
+    await turns()
+    del awaited, waiter
+    gc.collect()
+    assert "never retrieved" not in caplog.text
