@@ -179,7 +179,8 @@ class NodeWatch(Generic[T]):
 
     async def _compare(self) -> None:
         try:
-            if await self._source.probe(self.path) != self._version:
+            changed = await self._source.probe(self.path) != self._version
+            if changed and not self._wanted:  # the watch may have fired meanwhile
                 log.warning("node has changed without its watch, reading again: node=%s", self.path)
                 self._wanted = True
         except MetadataUnavailableError as error:

@@ -75,6 +75,20 @@ async def test_the_slow_poll_finds_a_change_that_no_watch_told_of(monkeypatch, c
     assert "node has changed without its watch, reading again: node=/node" in caplog.text
 
 
+async def test_a_watch_that_fires_during_a_poll_is_not_called_lost(caplog, node):
+    await until(lambda: node.told == ["one"])
+
+    async def probe(_path):
+        node.change("two")
+        node.watch.refresh()
+        return node.mark
+
+    node.probe = probe
+    node.watch.poll()
+    await until(lambda: node.told == ["one", "two"])
+    assert "without its watch" not in caplog.text
+
+
 async def test_one_timer_polls_all_nodes_by_turns_and_ends_with_the_last(monkeypatch):
     monkeypatch.setattr(watches.random, "uniform", lambda _low, _high: 1.0)
     due, timers = [], []
