@@ -1,4 +1,4 @@
-"""Idle topics: CPU, memory and requests of one read-only broker, from a thousand to thirty thousand topics with a reader each.
+"""Idle topics: CPU, memory and requests of one read-only broker, from a thousand to a hundred thousand topics with a reader each.
 
 Nothing is published. Each measurement begins a minute after the last reader has subscribed and its topic is pushed. The owner
 has explicit LAC off and evicts its cache once a second: its work for both grows with its topics, not with their messages.
@@ -31,13 +31,13 @@ TITLE: Final = "Idle topics: memory of a read-only broker with a reader for each
 SETTLE_S: Final = 60.0
 MEASURE_S: Final = 60.0
 PUSHED_S: Final = 900.0
-COUNTS: Final = (1_000, 3_000, 10_000, 30_000)
+COUNTS: Final = (1_000, 3_000, 10_000, 30_000, 100_000)
 SHORT: Final = (100, 200)
 CONNECTIONS: Final = 50
 OWNER: Final = (
     Setting("broker", "bookkeeperExplicitLacIntervalInMills", "0"),
     Setting("broker", "managedLedgerCacheEvictionIntervalMs", "1000"),
-    Setting("broker-env", "PULSAR_MEM", "-Xms512m -Xmx6g -XX:MaxDirectMemorySize=1g"),
+    Setting("broker-env", "PULSAR_MEM", "-Xms512m -Xmx10g -XX:MaxDirectMemorySize=1g"),
     Setting("zookeeper-env", "PULSAR_MEM", "-Xms128m -Xmx2g"),
 )
 """Settings of its Pulsar, which loads all topics."""
