@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
 from readonly_engine.owner.errors import OwnerRefusedError
@@ -69,6 +70,9 @@ class ExclusiveConsumer(Protocol):
     def subscribe_command(self) -> CommandSubscribe:
         """The SUBSCRIBE of the client, decoded at each access."""
 
+    async def detach(self) -> None:
+        """Leave the subscription and close the consumer on the owner."""
+
 
 class ExclusiveConsumers:
     """The exclusive consumers on this broker, by subscription."""
@@ -128,9 +132,14 @@ async def subscribe_at_owner(consumer: ExclusiveConsumer, exclusives: ExclusiveC
     except OwnerRefusedError as error:
         if not consumer.exclusive or error.code not in _TAKEN:
             raise
-        connections = {one.connection for one in exclusives.others(consumer)}
+        others = exclusives.others(consumer)
+        connections = {one.connection for one in others}
         if not connections or any(await asyncio.gather(*(one.is_alive() for one in connections))):
             raise
+    # Their clients are lost, maybe with thousands of other consumers that are closed first (ClosingConsumers).
+    with suppress(TimeoutError):
+        async with asyncio.timeout(RELEASE_TIMEOUT_S):
+            await asyncio.gather(*(one.detach() for one in others), return_exceptions=True)
     log.info("waiting for the owner to close a frozen client's consumer: topic=%s subscription=%s", *_key(consumer))
     deadline = asyncio.get_running_loop().time() + RELEASE_TIMEOUT_S
     while True:

@@ -1,9 +1,17 @@
 """Who keeps whom out of a subscription."""
 
 import pytest
-from readonly_engine.broker.consumer.exclusives import ExclusiveConsumers, excludes, is_exclusive
+from readonly_engine.broker.consumer.exclusives import ExclusiveConsumers, excludes, is_exclusive, subscribe_at_owner
 from readonly_engine.metadata.topic_name import parse_topic_name
-from readonly_engine.wire.pulsar_pb2 import CommandSubscribe, IntRange, KeySharedMeta, KeySharedMode
+from readonly_engine.owner.errors import OwnerRefusedError
+from readonly_engine.wire.pulsar_pb2 import (
+    BaseCommand,
+    CommandSubscribe,
+    IntRange,
+    KeySharedMeta,
+    KeySharedMode,
+    ServerError,
+)
 from readonly_engine.wire.subscribe_info import SubscribeInfo
 
 TOPIC = parse_topic_name("orders")
@@ -70,3 +78,33 @@ def test_only_other_clients_are_in_the_way_until_they_leave():
     consumers.remove(second)
     assert not consumers._first
     assert not consumers._more
+
+
+@pytest.mark.parametrize("alive", [False, True])
+async def test_the_consumer_of_a_lost_client_is_closed_before_others_of_that_client(alive):
+    """The other ones may be thousands, which are closed one after the other."""
+
+    class Client:
+        async def is_alive(self):
+            return alive
+
+    class AtOwner:
+        taken = True
+
+        async def subscribe(self):
+            if self.taken:
+                raise OwnerRefusedError(ServerError.ConsumerBusy, "Exclusive consumer is already connected")
+            return BaseCommand()
+
+    class Leaving(Consumer):
+        async def detach(self):
+            AtOwner.taken = False
+
+    consumers, consumer = ExclusiveConsumers(), Consumer(exclusive(), "b")
+    consumer.owner_consumer = AtOwner()
+    consumers.add(Leaving(exclusive(), Client()))
+    if alive:
+        with pytest.raises(OwnerRefusedError):
+            await subscribe_at_owner(consumer, consumers)
+    else:
+        assert await subscribe_at_owner(consumer, consumers) == BaseCommand()
