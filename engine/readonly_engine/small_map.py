@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, overload
 
 if TYPE_CHECKING:
@@ -11,8 +12,13 @@ K = TypeVar("K")
 V = TypeVar("V")
 D = TypeVar("D")
 
-_NO_KEY: Final = object()
-"""Equal to no key."""
+class _Absent(Enum):
+    """A member is equal to no key, and stays one object when a map is pickled, as the models of lab/ do."""
+
+    KEY = 0
+
+
+_NO_KEY: Final = _Absent.KEY
 
 
 class SmallMap(Generic[K, V]):
