@@ -12,6 +12,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 D = TypeVar("D")
 
+
 class _Absent(Enum):
     """A member is equal to no key, and stays one object when a map is pickled, as the models of lab/ do."""
 

@@ -90,9 +90,9 @@ CONNECTION_BYTES: Final = Estimate(7.0e3, 7.2e3, 7.2e3)
 """One connection without a consumer of its own.
 Source: Quiet clients: 7.0 and 7.2 KB with a consumer, which is the upper bound."""
 
-TOPIC_BYTES: Final = Estimate(4e3, 7e3, 16e3)
-"""One open topic. Source: Idle topics, 2026-11-30: 14 KB (of 10,000) and 23 (of 1,000) with its reader, less CONSUMER_BYTES (7.2);
-the slope from 10,000 to 30,000 is 8.5, less 4.4."""
+TOPIC_BYTES: Final = Estimate(3e3, 7e3, 16e3)
+"""One open topic. Source: Idle topics, 2026-11-30: 14 KB (of 10,000) and 23 (of 1,000) with its reader, less CONSUMER_BYTES
+(7.2); the slope up to 100,000 is 7.2, less 4.4."""
 
 FRAME_BYTES: Final = 100
 """Bytes of a delivered entry besides its content. Source: Local cursors, Limits: 1.1 KB for each delivery of 1 KB."""
