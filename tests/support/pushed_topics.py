@@ -173,6 +173,10 @@ class Links:
     def count_tail_change(self) -> None:
         """Count nothing."""
 
+    def poll_delay(self, _now: float) -> float:
+        """Let the topic poll at once."""
+        return 0.0
+
     def guarding(self) -> bool:
         """Return False."""
         return False

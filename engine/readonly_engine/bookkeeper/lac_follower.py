@@ -231,7 +231,7 @@ class LacFollower:
                     await self._poll(bookie_id, polls)
                 backoff, empty = BACKOFF_S[0], EMPTY_WAIT_S[0]
             except NoSuchLedgerError:
-                await asyncio.sleep(empty)
+                await self.ledger.wait_for_data(empty)
                 empty = min(2 * empty, EMPTY_WAIT_S[1])
             except (BookKeeperError, DigestMismatchError) as error:
                 log.info("poll failed: ledger=%d error=%s retry_s=%.1f", self.ledger.ledger_id, error, backoff)
@@ -250,7 +250,7 @@ class LacFollower:
         pause = EMPTY_WAIT_S[0]
         found = await self.ledger.read_lac_at(bookie_id)
         while found is None:
-            await asyncio.sleep(pause)
+            await self.ledger.wait_for_data(pause)
             pause = min(2 * pause, EMPTY_WAIT_S[1])
             found = await self.ledger.read_lac_at(bookie_id)
         self._explicit |= found.explicit

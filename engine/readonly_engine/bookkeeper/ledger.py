@@ -86,6 +86,10 @@ class LedgerReader:
         self._digest = digest_for(metadata.digest_type, metadata.password)
         self._reads: EntryReads | None = None  # made at the first read: what is pushed needs none
 
+    async def wait_for_data(self, seconds: float) -> None:
+        """Wait before the next question to a bookie that has no data of the ledger (EmptyWaits)."""
+        await self._pool.empty_waits.wait(seconds)
+
     def update(self, metadata: LedgerMetadata) -> None:
         """Use newer metadata: another ensemble, or the final length."""
         self.metadata = metadata

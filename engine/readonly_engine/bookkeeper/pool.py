@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Generic
 from readonly_engine.bookkeeper.connect import OPEN_BOOKIES, Connection, open_connection
 from readonly_engine.bookkeeper.connection import BookieConnection
 from readonly_engine.bookkeeper.connection_v2 import BatchConnection
+from readonly_engine.bookkeeper.empty_waits import EmptyWaits
 from readonly_engine.bookkeeper.errors import BatchUnsupportedError, BookieUnavailableError
 from readonly_engine.bookkeeper.replicas import ReplicaOrder
 from readonly_engine.bookkeeper.request_budget import RequestBudget
@@ -54,6 +55,7 @@ class BookiePool:
     Attributes:
         statistics: what was asked of each bookie.
         replica_order: the order in which replicas are asked.
+        empty_waits: waits of all ledgers for bookies without data.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class BookiePool:
         self._polls = _Connections(lambda bookie_id: connect(reads, bookie_id))
         self._batches = _Connections(lambda bookie_id: connect(batches, bookie_id))
         self._tails = _Connections(lambda bookie_id: connect(batches, bookie_id))
+        self.empty_waits = EmptyWaits()
         self._refusals: dict[str, int] = {}
         self._no_batches_until: dict[str, float] = {}
         self._request_budget: dict[str, RequestBudget] = {}

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from typing import TYPE_CHECKING, cast
 
 from readonly_engine.background import ends
 from readonly_engine.clock import lease_time
+from readonly_engine.net.frame_slicer import SLICE_S
 from readonly_engine.owner.durations import RequestDurations
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.owner.handlers import ConnectionHandlers
@@ -435,7 +437,20 @@ class OwnerConnection(asyncio.BaseProtocol):
         self._push_handlers.clear()
         self._drop_reader()
         self._requests.resolve_all()
-        self._handlers.connection_lost()
+        self._notify(deque(self._handlers.take_all()))
+
+    def _notify(self, lost: deque[ConnectionHandler]) -> None:
+        """Notify handlers of the end for SLICE_S, and the others in later turns: an owner may have those of 100,000 topics."""
+        until = time.monotonic() + SLICE_S
+        while lost:
+            try:
+                lost.popleft().on_connection_lost()
+            except Exception:
+                log.exception("end of a connection not handled: url=%s", self.url)
+            if time.monotonic() >= until:
+                break
+        if lost:
+            self._loop.call_soon(self._notify, lost)
 
     def _drop_reader(self) -> None:
         """End the cycle of references with the reader, whose garbage would stay for hours (collector.py)."""

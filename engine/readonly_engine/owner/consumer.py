@@ -16,6 +16,7 @@ from readonly_engine.owner.consumer_acks import ConsumerAcks
 from readonly_engine.owner.consumer_events import OwnerCursorState, last_message_id_request
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError, RelayError
 from readonly_engine.owner.resume import set_resume_position
+from readonly_engine.owner.return_throttle import BACKOFF_S
 from readonly_engine.waiting import wait_until_done
 from readonly_engine.wire.commands import body_of
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandCloseConsumer, CommandSubscribe
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from readonly_engine.wire.pulsar_pb2 import CommandAck, CommandMessage
 
 log = logging.getLogger(__name__)
-
-BACKOFF_S = (0.1, 5.0)
 
 DEAD_OWNER_RETRY_S = 2.0
 """Longest pause after the owner has died: reads go on while no broker has the topic, and each attempt proves that (lease.py)."""
@@ -400,28 +399,31 @@ class OwnerConsumer:
     async def _resubscribe(self) -> None:
         subscribe = self.subscribe_command
         topic, subscription = subscribe.topic, subscribe.subscription
-        pause = BACKOFF_S[0]
+        returns = self._owners.returns_from(self._peer_url or self._owner_url)
         while not self._closed:
-            began = lease_time()
-            try:
-                if self.connection is None:
-                    self._owners.invalidate(topic, self._identity)
-                    await self.subscribe()
+            async with returns.slots:
+                began = lease_time()
+                try:
                     if self.connection is None:
-                        return  # closed meanwhile
-                state = await self.state()
-            except RelayError as error:
-                if not error.retriable:
-                    self._closed = True
-                    self._events.on_closed_by_owner(str(error))
-                    return
-                if self._owner_url and getattr(error, "refused", "") == self._owner_url:
-                    self._events.on_owner_dead(began)
-                    pause = min(pause, DEAD_OWNER_RETRY_S)
-                log.info("resubscribe failed: topic=%s retry_in=%.1fs error=%s", topic, pause, error)
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, BACKOFF_S[1])
-                continue
+                        self._owners.invalidate(topic, self._identity)
+                        await self.subscribe()
+                        if self.connection is None:
+                            return  # closed meanwhile
+                    state = await self.state()
+                except RelayError as error:
+                    if not error.retriable:
+                        self._closed = True
+                        self._events.on_closed_by_owner(str(error))
+                        return
+                    longest = BACKOFF_S[1]
+                    if self._owner_url and getattr(error, "refused", "") == self._owner_url:
+                        self._events.on_owner_dead(began)
+                        longest = DEAD_OWNER_RETRY_S
+                    pause = returns.backoff.failed(lease_time(), longest)
+                    log.info("resubscribe failed: topic=%s retry_in=%.1fs error=%s", topic, pause, error)
+                    await asyncio.sleep(pause)
+                    continue
+            returns.backoff.succeeded()
             log.info("resubscribed on the owner: topic=%s subscription=%s", topic, subscription)
             self._events.on_resubscribed(state)
             return

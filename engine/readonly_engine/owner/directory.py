@@ -8,11 +8,13 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+from weakref import WeakValueDictionary
 
 from readonly_engine.owner.connection import OwnerConnection
 from readonly_engine.owner.durations import RequestDurations
 from readonly_engine.owner.errors import OwnerRefusedError, OwnerUnavailableError
 from readonly_engine.owner.identity_session import ConnectionTarget, IdentitySession
+from readonly_engine.owner.return_throttle import ReturnThrottle
 from readonly_engine.owner.single_flight import SingleFlight
 from readonly_engine.waiting import await_shared
 from readonly_engine.wire.pulsar_pb2 import BaseCommand, CommandLookupTopic, CommandLookupTopicResponse, ServerError
@@ -100,6 +102,7 @@ class OwnerDirectory:
         self._lookups: SingleFlight[OwnerConnection] = SingleFlight()
         self._lookup_cache: dict[tuple[str, Identity], OwnerConnection] = {}
         self._connection_numbers = itertools.count(1)
+        self._returns: WeakValueDictionary[str, ReturnThrottle] = WeakValueDictionary()  # of lost owners
 
     # Clients
 
@@ -235,6 +238,13 @@ class OwnerDirectory:
     def invalidate(self, topic: str, identity: Identity) -> None:
         """Drop the cached lookup of a topic: its owner may have changed."""
         self._lookup_cache.pop((topic, identity), None)
+
+    def returns_from(self, url: str) -> ReturnThrottle:
+        """Return what the consumers share that were lost with the broker at this URL, while they look for its successor."""
+        throttle = self._returns.get(url)
+        if throttle is None:
+            throttle = self._returns[url] = ReturnThrottle()
+        return throttle
 
     async def look_up(self, lookup: CommandLookupTopic, identity: Identity) -> BaseCommand:
         """Look a topic up, and follow redirects.

@@ -101,11 +101,10 @@ class ConnectionHandlers:
             handler.on_command(command, payload)
         return True
 
-    def connection_lost(self) -> None:
-        """Remove every handler, and notify each of the end of the connection."""
+    def take_all(self) -> list[ConnectionHandler]:
+        """Remove every handler, and return them."""
         handlers = [*self._consumers.values(), *self._producers.values(), *self._watchers.values()]
         self._watchers.clear()
         self._consumers.clear()
         self._producers.clear()
-        for handler in handlers:
-            handler.on_connection_lost()
+        return handlers

@@ -279,10 +279,10 @@ class TopicLog:
         """Send no more polls to bookies: the owner pushes each entry from the next one on (`push`)."""
         self._polls.suspend()
 
-    def resume_polls(self) -> None:
-        """Poll bookies again: the owner does not push any more."""
+    def push_ended(self) -> None:
+        """Handle the end of the owner's pushes: `suspend_polls` or `expect_no_push` will follow soon."""
         self._end_splice()
-        self._polls.resume()
+        self._polls.push_ended()
 
     def push(self, entries: list[TopicEntry], now: float, *, at_once: bool = False) -> None:
         """Accept entries that the owner has delivered together, in order. Owners deliver confirmed entries only.

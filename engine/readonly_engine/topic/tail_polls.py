@@ -20,6 +20,8 @@ NEW_LEDGER_POLL_S = 60.0
 
 It ends its connections within the timeout of its ZooKeeper session, 30 s by default (zooKeeperSessionTimeoutMillis)."""
 
+NEW_PUSH_S = 2.0
+"""Time from the begin of the pushes in which a ledger that becomes known is the pushing owner's: it had just loaded the topic."""
 
 _NO_TIMERS: Final[dict[int, asyncio.TimerHandle]] = {}
 """Those of topics without a new ledger; nothing is added here."""
@@ -33,12 +35,13 @@ class TailPolls:
         timers: end the polls of new ledgers while the owner pushes, by ledger.
     """
 
-    __slots__ = ("_expected", "_needed", "_pushed", "_pushed_ahead", "tails", "timers")
+    __slots__ = ("_expected", "_needed", "_pushed_ahead", "_pushed_since", "tails", "timers")
 
     def __init__(self) -> None:
         self.tails: SmallMap[int, LacFollower] = SmallMap()
         self.timers = _NO_TIMERS
-        self._expected = self._pushed = False
+        self._expected = False
+        self._pushed_since: float | None = None  # None: the owner does not push
         self._needed = True
         self._pushed_ahead: Position | None = None
 
@@ -48,7 +51,7 @@ class TailPolls:
         for ledger_id, tail in self.tails.items():
             if not needed:
                 tail.suspend()
-            elif not (self._expected or self._pushed) or ledger_id in self.timers:
+            elif not (self._expected or self._pushed_since is not None) or ledger_id in self.timers:
                 tail.resume()
 
     def expect_push(self) -> None:
@@ -60,15 +63,21 @@ class TailPolls:
         if self._expected:
             self.resume()
 
+    def push_ended(self) -> None:
+        """Handle the end of the pushes. Ledgers are polled after `expect_no_push`, unless the owner pushes again before."""
+        self._expected, self._pushed_since = True, None
+        self._pushed_ahead = None
+        self._cancel_timers()
+
     def suspend(self) -> None:
         """Send no more polls: the owner pushes each entry from the next one on."""
-        self._expected, self._pushed = False, True
+        self._expected, self._pushed_since = False, asyncio.get_running_loop().time()
         for tail in self.tails.values():
             tail.suspend()
 
     def resume(self) -> None:
         """Poll again, if LACs are needed: the owner does not push any more."""
-        self._expected = self._pushed = False
+        self._expected, self._pushed_since = False, None
         self._pushed_ahead = None
         self._cancel_timers()
         if self._needed:
@@ -92,14 +101,15 @@ class TailPolls:
     def follow(self, ledger_id: int, tail: LacFollower) -> None:
         """Add a new ledger. While the owner pushes, apply what it has pushed already, or limit the time of the polls."""
         self.tails[ledger_id] = tail
-        if self._needed and not self._expected:
+        loop, since = asyncio.get_running_loop(), self._pushed_since
+        new_push = since is not None and loop.time() < since + NEW_PUSH_S
+        if self._needed and not (self._expected or new_push):
             tail.resume()
-        if not self._pushed:
+        if since is None:
             return
-        self.timers = self.timers or {}
-        self.timers[ledger_id] = asyncio.get_running_loop().call_later(
-            NEW_LEDGER_POLL_S, self.suspend_new_ledger, ledger_id
-        )
+        if not new_push:
+            self.timers = self.timers or {}
+            self.timers[ledger_id] = loop.call_later(NEW_LEDGER_POLL_S, self.suspend_new_ledger, ledger_id)
         ahead, self._pushed_ahead = self._pushed_ahead, None
         if ahead is not None and ahead.ledger_id == ledger_id:
             self.suspend_new_ledger(ledger_id)

@@ -286,8 +286,11 @@ class ServedConsumer(ClientConsumer):
             self.subscription.on_lease_changed()
 
     def on_owner_dead(self, checked_at: float) -> None:
-        """Check for another owner, after the owner's address has refused a connection at this time (lease_time)."""
-        if self.subscription is not None and self.lease_valid:
+        """Check for another owner, after the owner's address has refused a connection at this time (lease_time).
+
+        A subscription without a backlog needs no lease: nothing is published while its topic has no owner.
+        """
+        if self.subscription is not None and self.lease_valid and self.subscription.has_backlog:
             self.connection.services.spawn(self._check_other_owner(self.subscription, checked_at))
 
     async def _check_other_owner(self, subscription: Subscription, checked_at: float) -> None:
@@ -321,8 +324,8 @@ class ServedConsumer(ClientConsumer):
             self.in_sync = True
             self.owner_consumer.resume_acks()
             if subscription.durable and self.subscription is subscription:
-                replaceable = subscription.kind in CUMULATIVE_TYPES and not subscription.is_at_end(state)
-                if self.lease.lapsed or replaceable:
+                replaceable = self.lease.lapsed or subscription.kind in CUMULATIVE_TYPES
+                if replaceable and not subscription.is_at_end(state):
                     subscription.refresh()  # another consumer may have acked entries after the mark-delete position meanwhile
                 self.connection.services.owner_leases.subscribed(self, sent)
 

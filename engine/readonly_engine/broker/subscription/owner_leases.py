@@ -71,7 +71,7 @@ class OwnerLeases:
         self._holders_of.setdefault(connection, set()).add(holder)
         self._connection_of[holder] = connection
         self._update(connection, holder, lease_time())
-        self._guard.check_all()
+        self._guard.note(connection.last_answered_ping + OWNER_LEASE_S)
 
     def detached(self, holder: Leaseholder) -> None:
         """Stop the renewal of a consumer's lease: the owner has closed it, or the connection broke."""
@@ -82,7 +82,7 @@ class OwnerLeases:
         self.remove(holder)
         holder.lease.detached(lease_time())
         self._detached.add(holder)
-        self._guard.check_all()
+        self._guard.note(holder.lease.until)
 
     def extend_unowned(self, holder: Leaseholder, checked_at: float) -> None:
         """Extend the lease of a consumer whose topic has no owner (OwnerLease.extend_unowned)."""
@@ -116,6 +116,7 @@ class OwnerLeases:
             if holder.lease.holds(now):
                 due = min(due, holder.lease.until)
             else:
+                self._detached.discard(holder)  # until it subscribes again
                 self._set_valid(holder, lease_valid=False)
         return due
 

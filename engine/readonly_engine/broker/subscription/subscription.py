@@ -177,13 +177,16 @@ class Subscription(DeliveryLoop):
         suspended = bool(self.paused & Pause.OWNER)
         if not served or any(consumer.lease_valid for consumer in served):
             if suspended:
-                log.info("subscription resumed, its owner answers: topic=%s subscription=%s", self.topic, self.name)
+                self._log_lease(logging.INFO, "subscription resumed, its owner answers")
                 self.resume(Pause.OWNER)
         elif not suspended:
-            log.warning(
-                "subscription suspended, its owner does not answer: topic=%s subscription=%s", self.topic, self.name
-            )
+            self._log_lease(logging.WARNING, "subscription suspended, its owner does not answer")
             self.pause(Pause.OWNER)
+
+    def _log_lease(self, level: int, event: str) -> None:
+        """Log a suspension or its end. Of very many idle subscriptions, it is of no interest."""
+        level = level if self.has_backlog else logging.DEBUG
+        log.log(level, "%s: topic=%s subscription=%s", event, self.topic, self.name)
 
     def _unreadable(self, position: Position, reason: str) -> None:
         self._on_unreadable(self, position, reason)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from readonly_engine.broker.tail.poll_starts import PollStarts
 from readonly_engine.owner.errors import RelayError
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class OwnerLinks:
     Attributes:
         guarding: whether reads are limited to the owners' maximum read positions.
         tail_changes: number of changes of the source of new entries, of all topics.
+        poll_starts: spreads the first polls of topics that owners push no more.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class OwnerLinks:
         self.replaying = replaying
         self.guarding = False
         self.tail_changes = 0
+        self.poll_starts = PollStarts()
 
 
 def owner_consumers(topics: Mapping[TopicName, ServedTopic], topic: TopicName) -> Iterator[CursorConsumer]:
@@ -123,6 +126,10 @@ class TopicLinks:
     def count_tail_change(self) -> None:
         """Count a change of the source of new entries."""
         self._shared.tail_changes += 1
+
+    def poll_delay(self, now: float) -> float:
+        """Return the seconds after the end of the pushes until the topic may poll bookies."""
+        return self._shared.poll_starts.delay(now)
 
     def guarding(self) -> bool:
         """Return whether reads are limited to the owner's maximum read position."""

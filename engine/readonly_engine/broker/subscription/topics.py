@@ -451,10 +451,12 @@ class TopicRegistry:
             self._cache.clear()  # an owner that did not expose it has pushed entries without it
 
     async def owner_moved(self, topic: TopicName) -> None:
-        """Handle a move or a restart of a topic's owner: the cluster may have transactions now."""
+        """Handle the return of a consumer to its owner: the cluster may have transactions now, and the owner may push again."""
         served = self._topics.get(topic)
         if served is not None:
             await self._guard_reads(served, CACHE_TTL_S)
+            if served.tail is not None:
+                served.tail.start()
 
     async def _guard_reads(self, served: ServedTopic, max_age_s: float = CONFIGURATION_TTL_S) -> None:
         """Limit the reads of a topic to its owner's maximum read position, unless the cluster has no transactions.

@@ -74,6 +74,13 @@ class TailLinks(Protocol):
     def count_tail_change(self) -> None:
         """Count a change between pushes and reads from bookies."""
 
+    def poll_delay(self, now: float) -> float:
+        """Return the seconds after the end of the pushes until the topic may poll bookies.
+
+        Args:
+            now: the loop's time.
+        """
+
     def guarding(self) -> bool:
         """Return whether the cluster may have transactions."""
 
@@ -131,6 +138,7 @@ class TailConsumer:
         "_log",
         "_loop",
         "_next",
+        "_ownerless",
         "_probes",
         "_pushed_at",
         "_rate",
@@ -176,6 +184,7 @@ class TailConsumer:
         self._timer: asyncio.TimerHandle | None = None
         self._retry_s = RETRY_S[0]
         self._refused = self._failure = ""
+        self._ownerless = False  # whether it waits until a consumer of the topic has returned to the owner
         self._counted = EARLIEST
         self._next: tuple[int, int] = EARLIEST
         self._closed = False
@@ -204,9 +213,14 @@ class TailConsumer:
         return self._budget.delivered
 
     def start(self) -> None:
-        """Subscribe, unless that is done, under way or due later."""
-        if not self._closed and self._connection is None and self._starting is None and self._timer is None:
-            self._begin()
+        """Subscribe, unless that is done, under way or due later. A consumer has joined the topic, or returned to its owner."""
+        if self._closed or self._connection is not None or self._starting is not None:
+            return
+        if self._timer is not None:
+            if not self._ownerless:
+                return
+            self._timer.cancel()
+        self._begin()
 
     def followed(self) -> None:
         """Handle a change of what the log's listeners need: the owner pushes nothing while they need only the ledgers."""
@@ -266,14 +280,31 @@ class TailConsumer:
         self._timer = None
         if self._closed or self._log.followed is Follow.LEDGERS:
             return
-        self._waiting = self._loop.call_later(PUSH_WAIT_S, self._poll_meanwhile)
+        self._ownerless = self._lacks_connection()
+        if self._ownerless:
+            if self._waiting is None:
+                self._poll_bookies()
+            self._retry_later()
+            return
+        if self._waiting is None:
+            self._waiting = self._loop.call_later(PUSH_WAIT_S, self._poll_bookies)
         self._starting = self._loop.create_task(self._subscribe())
         self._starting.add_done_callback(self._started)
 
+    def _lacks_connection(self) -> bool:
+        connection = self._links.connection(None)
+        return connection is None or connection.closed
+
     @ends("close")
-    def _poll_meanwhile(self) -> None:
+    def _poll_bookies(self) -> None:
         """Poll bookies, unless the owner pushes."""
+        self._end_wait()
         self._log.expect_no_push()
+
+    def _end_wait(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
 
     def _later(self, seconds: float, call: Callable[[], None]) -> None:
         if not self._closed:
@@ -282,14 +313,14 @@ class TailConsumer:
     @ends("close")
     def _started(self, task: asyncio.Task[None]) -> None:
         self._starting = None
-        if self._waiting is not None:
-            self._waiting.cancel()
-            self._waiting = None
         if task.cancelled():
             return
-        self._poll_meanwhile()
         error = task.exception()
         if error is None:
+            if self._connection is not None:
+                self._end_wait()
+            elif not self._ownerless:
+                self._poll_bookies()
             self.start()  # where the pushes ended meanwhile, and are wanted again
             return
         # While the owner still has this broker's consumer of a connection that is gone, another one is refused as busy.
@@ -311,6 +342,7 @@ class TailConsumer:
 
     def _not_allowed(self, reason: str) -> None:
         """Leave the tail to bookies for a while, and log the reason once."""
+        self._poll_bookies()
         if self._refused != reason:
             self._refused = reason
             log.info(
@@ -329,7 +361,8 @@ class TailConsumer:
         """
         connection = self._links.connection(None)
         if connection is None:
-            self._later(RETRY_S[0], self._begin)
+            self._ownerless = True
+            self._retry_later()
             return
         if obstacle := await self._links.push_obstacle():
             self._not_allowed(obstacle)
@@ -409,17 +442,29 @@ class TailConsumer:
             self.on_connection_lost()
 
     def on_connection_lost(self) -> None:
-        """Poll bookies, and subscribe again soon: the owner has gone, or the topic has moved."""
+        """Poll bookies soon, and subscribe again: the owner has gone, or the topic has moved."""
         if self._connection is not None:
             self._connection = None
             self._stopped()
-            self._later(self._retry_s, self._begin)
+            self._poll_bookies_soon()
+            self._ownerless = self._lacks_connection()
+            self._retry_later()
 
     def on_silent(self) -> None:
-        """Poll bookies, and subscribe again later: the owner does not answer."""
+        """Poll bookies soon, and subscribe again later: the owner does not answer."""
         if self._connection is not None:
-            self._unsubscribe()
+            self._end_pushes()
+            self._poll_bookies_soon()
             self._retry_later()
+
+    def _poll_bookies_soon(self) -> None:
+        """Poll bookies, after many other topics that the owner does not push any more either."""
+        now = self._loop.time()
+        delay = self._links.poll_delay(now)
+        if delay and self._waiting is None:
+            self._waiting = self._loop.call_at(now + delay, self._poll_bookies)
+        else:
+            self._poll_bookies()
 
     def on_entries(self, entries: list[Entry]) -> None:
         """Put entries that have arrived together into the log, and give the owner permits for more.
@@ -590,10 +635,16 @@ class TailConsumer:
             self._later(RETURN_S[0], self._reevaluate_push)
 
     def _unsubscribe(self) -> None:
+        """End the pushes, and poll bookies."""
+        if self._connection is not None:
+            self._end_pushes()
+            self._poll_bookies()
+
+    def _end_pushes(self) -> None:
         connection, self._connection = self._connection, None
-        if connection is not None:
-            self._close_consumer(connection, self._consumer_id)
-            self._stopped()
+        assert connection is not None
+        self._close_consumer(connection, self._consumer_id)
+        self._stopped()
 
     def _changed(self) -> None:
         self.changes += 1
@@ -609,7 +660,7 @@ class TailConsumer:
         self._probes.remove(self)
         self._changed()
         self._budget.end()
-        self._log.resume_polls()
+        self._log.push_ended()
 
     @staticmethod
     def _close_consumer(connection: OwnerConnection, consumer_id: int) -> None:

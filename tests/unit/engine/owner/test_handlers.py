@@ -88,11 +88,10 @@ def test_a_producer_does_not_remove_another_with_its_id(handlers, present):
     assert len(second.commands) == 1
 
 
-def test_the_end_of_the_connection_reaches_every_handler_once(handlers, present):
+def test_every_handler_is_taken_once(handlers, present):
     assert handlers
-    handlers.connection_lost()
-    handlers.connection_lost()
-    assert [one.lost for one in present] == [1, 1, 1]
+    assert handlers.take_all() == [*present]
+    assert handlers.take_all() == []
     assert not handlers
 
 

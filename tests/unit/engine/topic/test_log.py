@@ -351,7 +351,8 @@ async def test_where_only_the_ledgers_are_followed_no_bookie_is_polled(monkeypat
     assert not stage.asked
     stage.log.confirm(Position(3, 5), counted=False)
     stage.log.suspend_polls()
-    stage.log.resume_polls()
+    stage.log.push_ended()
+    stage.log.expect_no_push()
     await settle()
     assert not stage.asked
     assert (stage.log.limit, stage.told) == (Position(3, 5), called), "the listener knows what it confirms"
@@ -424,18 +425,21 @@ async def test_the_end_of_pushes_does_not_resume_the_polls_of_a_closed_log(stage
     stage.ledger(3)
     stage.log.suspend_polls()
     stage.log.close()
-    stage.log.resume_polls()
+    stage.log.push_ended()
+    stage.log.expect_no_push()
     await settle()
     assert not stage.asked
 
 
 async def test_a_new_ledger_is_polled_for_a_while_unless_the_owner_pushes_an_entry_of_it(monkeypatch, stage):
     monkeypatch.setattr(tail_polls, "NEW_LEDGER_POLL_S", 0.2)
+    monkeypatch.setattr(tail_polls, "NEW_PUSH_S", 60.0)
     stage.topic(3)
-    stage.ledger(3)
     stage.log.suspend_polls()
+    stage.ledger(3)
     await settle()
-    stage.asked.clear()
+    assert (stage.asked, stage.log._polls.timers) == ([], {}), "its owner has just begun to push"
+    monkeypatch.setattr(tail_polls, "NEW_PUSH_S", 0.0)
     stage.topic((3, 1), 5)
     stage.ledger(5)
     await until(lambda: stage.asked, what="a poll of the new ledger")

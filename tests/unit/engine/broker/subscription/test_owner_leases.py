@@ -89,6 +89,25 @@ def test_the_last_answer_of_a_connection_that_broke_counts_on(scene):
     assert scene.holder.lease.lapsed
 
 
+def test_the_loss_and_the_return_of_very_many_take_constant_time_each(scene, monkeypatch):
+    looks = []
+    holds = OwnerLease.holds
+    monkeypatch.setattr(OwnerLease, "holds", lambda self, now: looks.append(self) or holds(self, now))
+    many = [Holder(scene.connection) for _ in range(300)]
+    for one in many:
+        scene.leases.subscribed(one, scene.now)
+    for one in many:
+        scene.leases.detached(one)
+    assert scene.guard.due == scene.now + OWNER_LEASE_S
+    scene.pass_time(OWNER_LEASE_S)
+    assert not any(one.lease_valid for one in many)
+    for one in many:
+        one.owner_connection = Connection(scene.now)
+        scene.leases.subscribed(one, scene.now)
+    assert all(one.lease_valid for one in many)
+    assert len(looks) < 6 * len(many)
+
+
 def test_a_consumer_that_is_back_at_another_owner_goes_on(scene):
     scene.leases.detached(scene.holder)
     scene.pass_time(2 * OWNER_LEASE_S)

@@ -133,9 +133,9 @@ class Log:
         assert not self.suspended
         self.polls, self.suspended = False, True
 
-    def resume_polls(self):
+    def push_ended(self):
         assert self.suspended
-        self.polls, self.suspended = True, False
+        self.suspended = False
 
     def push(self, entries, _now, *, at_once):
         self.pushed += [entry.position for entry in entries]
@@ -157,6 +157,9 @@ class Links:
     def count_tail_change(self):
         self.scene.changes.append(self.scene.log.polls)
 
+    def poll_delay(self, _):
+        return self.scene.poll_delay
+
     def guarding(self):
         return self.scene.transactions
 
@@ -168,7 +171,7 @@ class Scene:
     def __init__(self, *answers, rate):
         self.connection = Connection(*answers)
         self.connected, self.obstacle, self.changes = True, "", []
-        self.transactions, self.readers = False, 1
+        self.transactions, self.readers, self.poll_delay = False, 1, 0.0
         self.log, self.positions = Log(), []
         self.probes = OwnerProbes()
         self.tail = TailConsumer(
@@ -271,6 +274,40 @@ async def test_a_topic_that_is_unloaded_is_subscribed_again(stage):
     stage.connection.handlers[1].on_command(close, b"")
     assert stage.log.polls
     assert not stage.connection.has_consumer(1)
+    await until(lambda: stage.tail.pushed)
+
+
+@pytest.mark.parametrize("ends", ["the connection breaks", "the owner is silent"])
+@pytest.mark.parametrize("returns", [False, True])
+async def test_a_topic_of_a_lost_owner_polls_bookies_in_its_turn_unless_it_is_pushed_before(
+    ends, returns, monkeypatch, stage
+):
+    monkeypatch.setattr(module, "PUSH_WAIT_S", 1000.0)
+    stage.tail.start()
+    await until(lambda: stage.tail.pushed)
+    lost, stage.poll_delay = stage.connection, 1000.0 if returns else 0.05
+    stage.connection = Connection(*([] if returns else [None]))
+    if ends == "the owner is silent":
+        stage.tail.on_silent()
+    else:
+        lost.break_off()
+    assert (stage.log.polls, stage.log.suspended) == (False, False)
+    await until(lambda: stage.log.polls or stage.tail.pushed)
+    assert (stage.log.polls, stage.tail.pushed) == (not returns, returns)
+    await until(lambda: stage.tail._waiting is None)
+
+
+async def test_a_topic_waits_for_a_consumer_that_has_returned_to_the_owner(monkeypatch, stage):
+    stage.tail.start()
+    await until(lambda: stage.tail.pushed)
+    monkeypatch.setattr(module, "RETRY_S", (1000.0, 1000.0))
+    stage.tail._retry_s, lost = 1000.0, stage.connection
+    stage.connected = False
+    lost.break_off()
+    stage.tail.start()
+    assert stage.tail._starting is None
+    stage.connection, stage.connected = Connection(), True
+    stage.tail.start()
     await until(lambda: stage.tail.pushed)
 
 
