@@ -22,6 +22,7 @@ from bench.scenarios import (
     idle_topics,
     latency,
     local_subscriptions,
+    owner_loss,
     placement,
     saturation,
     shared,
@@ -53,10 +54,11 @@ BENCHES: Final[dict[str, tuple[str, Callable[[BenchCluster, Plan], Report]]]] = 
     "few-readers": (few_readers.TITLE, few_readers.run),
     "placement": (placement.TITLE, placement.run),
     "idle-topics": (idle_topics.TITLE, idle_topics.run),
+    "owner-loss": (owner_loss.TITLE, owner_loss.run),
     "status-page": (status_page.TITLE, status_page.run),
 }
 ALL: Final = "all"
-SETTINGS: Final = {"idle-topics": idle_topics.OWNER}
+SETTINGS: Final = {"idle-topics": idle_topics.OWNER, "owner-loss": idle_topics.OWNER}
 """More settings of the Pulsar of a bench, which then has one of its own."""
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import tempfile
 import time
@@ -173,6 +175,20 @@ class BenchCluster:
         """Restart the owner, so that its JVM has compiled nothing."""
         self._cluster.stop_broker(0)
         self._cluster.start_broker(0)
+
+    def kill_owner(self) -> None:
+        """Kill the owner, and start it again at once."""
+        self._cluster.kill_broker(0)
+        self._cluster.start_broker(0)
+
+    def freeze_owner(self, seconds: float) -> None:
+        """Let the owner's process stand still."""
+        pid = self.pid("broker-0")
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            time.sleep(seconds)
+        finally:
+            os.kill(pid, signal.SIGCONT)
 
     def rest(self) -> None:
         """Wait until the owner is idle, at most for CALM_TIMEOUT_S."""

@@ -74,12 +74,17 @@ class IdleTopics:
         return self.cpu[group] / self.seconds
 
 
+def pushed_topics(engine: BrokerProcess) -> int:
+    """Return the number of topics that the owner pushes."""
+    found = _PUSHED.search(engine.get("/metrics"))
+    return 0 if found is None else int(float(found[1]))
+
+
 def _wait_pushed(engine: BrokerProcess, count: int) -> float:
     """Wait until the owner pushes as many topics; return the seconds."""
     begin = time.monotonic()
     while time.monotonic() - begin < PUSHED_S:
-        found = _PUSHED.search(engine.get("/metrics"))
-        if found is not None and float(found[1]) >= count:
+        if pushed_topics(engine) >= count:
             return time.monotonic() - begin
         time.sleep(1)
     raise DevstackError(f"the owner does not push {count:,} topics after {PUSHED_S:g} s")
