@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kazoo.exceptions import EXCEPTIONS, ZookeeperError
 
+from readonly_engine.metadata.watches import Refreshes
+
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Iterable
@@ -144,6 +146,7 @@ class Watchers:
             CHILDREN: _WatchesOfKind("_child_watchers", self._fired),
             DATA: _WatchesOfKind("_data_watchers", self._fired),
         }
+        self._refreshes = Refreshes()
 
     @property
     def all(self) -> list[NodeWatch[Any]]:
@@ -168,15 +171,16 @@ class Watchers:
         answer = self._client.handler.async_result()
         self._client._call(RemoveWatches(f"{self._client.chroot}{path}", kind), answer)  # noqa: SLF001 - kazoo has no such request
 
+    def refresh_all(self) -> None:
+        """Read all nodes again, by turns: their watches ended with a connection. The broker's own come before those of topics."""
+        self._refreshes.begin(self.all)
+
     def _fired(self, of_kind: _WatchesOfKind, path: str | None) -> None:
-        """Read a node again, or all of them; called in a thread of kazoo's."""
-        self._call_soon(self._refresh, of_kind, path)
+        """Read a node again; called in a thread of kazoo's. An event of all nodes is the end of the connection."""
+        if path is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._refresh, of_kind, path)
 
     @staticmethod
-    def _refresh(of_kind: _WatchesOfKind, path: str | None) -> None:
+    def _refresh(of_kind: _WatchesOfKind, path: str) -> None:
         for watch in of_kind.of(path):
             watch.refresh()
-
-    def _call_soon(self, function: Callable[[_WatchesOfKind, str | None], None], *args: Any) -> None:
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(function, *args)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections import deque
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
+from readonly_engine.background import must_not_fail
 from readonly_engine.metadata.errors import MetadataUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 log = logging.getLogger(__name__)
 
@@ -21,6 +23,9 @@ POLL_SPACING_S = 1.0
 """Time between polls of different nodes, on average: with thousands of watches, each is compared rarely."""
 
 RETRY_S = 1.0
+
+MAX_REFRESHES = 256
+"""Watches that read their nodes at the same time after a reconnection."""
 
 T = TypeVar("T")
 
@@ -84,6 +89,37 @@ class PollRounds:
         watch.poll()
 
 
+class Refreshes:
+    """Reads the nodes of all watches of a store again, MAX_REFRESHES at a time, in the given order.
+
+    A broker of 10,000 topics has 20,000 watches. Reads of all at once would keep the event loop busy for longer than requests may
+    take, so that the connection counts as silent, is dropped, and all are read again.
+    """
+
+    __slots__ = ("_task", "_waiting")
+
+    def __init__(self) -> None:
+        self._waiting: deque[NodeWatch[Any]] = deque()
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self, watches: Iterable[NodeWatch[Any]]) -> None:
+        """Begin with these watches, and forget those that wait still."""
+        self._waiting = deque(dict.fromkeys(watches))
+        if self._task is None and self._waiting:
+            self._task = asyncio.create_task(self._run())
+            must_not_fail(self._task)
+
+    async def _run(self) -> None:
+        try:
+            while self._waiting:
+                some = [self._waiting.popleft() for _ in range(min(MAX_REFRESHES, len(self._waiting)))]
+                reads = [read for watch in some if (read := watch.refresh()) is not None]
+                if reads:
+                    await asyncio.wait(reads)
+        finally:
+            self._task = None
+
+
 class NodeWatch(Generic[T]):
     """Watches one node and calls back on the event loop, at the start and after every change.
 
@@ -136,13 +172,14 @@ class NodeWatch(Generic[T]):
         if self._task is not None:
             self._task.cancel()
 
-    def refresh(self) -> None:
-        """Read the node again, now or after the read in flight."""
+    def refresh(self) -> asyncio.Task[None] | None:
+        """Read the node again, now or after the read in flight; return the task, None for a watch that was stopped."""
         if self.stopped:
-            return
+            return None
         self._wanted = True
         if self._task is None:
             self._task = asyncio.create_task(self._run())
+        return self._task
 
     async def _run(self) -> None:
         failed = False

@@ -378,8 +378,7 @@ class ZooKeeperStore:
 
     def _connected_again(self, lost: bool) -> None:
         self._probe_now.set()
-        for watch in self._nodes.watchers.all:
-            watch.refresh()
+        self._nodes.watchers.refresh_all()
         if lost and self._registered:
             task = self._running_loop().create_task(self._register_again())
             self._tasks.add(task)

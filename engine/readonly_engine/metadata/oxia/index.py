@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from readonly_engine.metadata.oxia.keys import parent_of
+from readonly_engine.metadata.watches import Refreshes
 from readonly_engine.wire.oxia_pb2 import NotificationType
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ class WatchIndex:
     def __init__(self) -> None:
         self._values: dict[str, list[NodeWatch[Any]]] = {}
         self._children: dict[str, list[NodeWatch[Any]]] = {}
+        self._refreshes = Refreshes()
 
     def add(self, path: str, watch: NodeWatch[Any]) -> None:
         """Wake a watch by changes of a record."""
@@ -50,9 +52,8 @@ class WatchIndex:
                     watch.refresh()
 
     def refresh_all(self) -> None:
-        """Wake all watches."""
-        for watch in list(self._all()):
-            watch.refresh()
+        """Wake all watches, by turns."""
+        self._refreshes.begin(self._all())
 
     def stop_all(self) -> None:
         """Stop all watches."""

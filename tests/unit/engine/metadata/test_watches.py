@@ -7,7 +7,7 @@ import pytest
 from readonly_engine.metadata import watches
 from readonly_engine.metadata.errors import MetadataUnavailableError
 from readonly_engine.metadata.store import check_own
-from readonly_engine.metadata.watches import NodeRead, NodeWatch, PollRounds
+from readonly_engine.metadata.watches import NodeRead, NodeWatch, PollRounds, Refreshes
 
 from tests.support.waiting import until
 
@@ -128,6 +128,53 @@ async def test_one_timer_polls_all_nodes_by_turns_and_ends_with_the_last(monkeyp
     assert due[-1][0] == watches.POLL_INTERVAL_S
     many[-1].stop()
     assert timers[-1].cancelled()
+
+
+class Crowd:
+    """Nodes of one store, whose answers come as the test says."""
+
+    def __init__(self, count):
+        self.gate, self.under_way, self.most, self.read_paths = asyncio.Event(), 0, 0, []
+        self.gate.set()
+        self.watches = [NodeWatch(f"/node-{number}", self, lambda _: None, PollRounds()) for number in range(count)]
+
+    async def read(self, path):
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        await asyncio.sleep(0)
+        await self.gate.wait()
+        self.under_way -= 1
+        self.read_paths.append(path)
+        return NodeRead(path, 1)
+
+    def stopped(self, _watch):
+        pass
+
+
+async def test_after_a_reconnection_few_nodes_are_read_at_a_time_in_their_order(monkeypatch):
+    monkeypatch.setattr(watches, "MAX_REFRESHES", 3)
+    crowd, refreshes = Crowd(10), Refreshes()
+    paths = [watch.path for watch in crowd.watches]
+    await until(lambda: crowd.read_paths == paths)
+    crowd.most = 0
+    crowd.read_paths.clear()
+    crowd.watches[4].stop()
+    refreshes.begin([*crowd.watches, *crowd.watches])
+    await until(lambda: crowd.read_paths == [path for path in paths if path != "/node-4"])
+    assert crowd.most == 3
+    await until(lambda: refreshes._task is None)
+    crowd.read_paths.clear()
+    crowd.gate.clear()
+    refreshes.begin(crowd.watches)
+    await until(lambda: crowd.under_way == 3)
+    refreshes.begin(crowd.watches[:1])  # a second reconnection: the others wait no more
+    crowd.gate.set()
+    await until(lambda: refreshes._task is None)
+    assert sorted(crowd.read_paths) == ["/node-0", "/node-0", "/node-1", "/node-2"]
+    for watch in crowd.watches:
+        watch.stop()
+    refreshes.begin(crowd.watches)
+    await until(lambda: refreshes._task is None)
 
 
 async def test_once_stopped_it_tells_nothing_and_asks_nothing(monkeypatch, node):

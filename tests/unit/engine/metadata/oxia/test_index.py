@@ -1,3 +1,5 @@
+import asyncio
+
 from readonly_engine.metadata.oxia.index import WatchIndex
 from readonly_engine.wire.oxia_pb2 import NotificationBatch, NotificationType
 
@@ -42,11 +44,12 @@ def test_children_are_watched_for_creation_and_deletion():
     assert watch.reads == 2
 
 
-def test_a_deleted_range_wakes_all():
+async def test_a_deleted_range_wakes_all():
     index, one, other = WatchIndex(), Watch(), Watch()
     index.add("/a", one)
     index.add_children("/b", other)
     index.notify(batch(x=NotificationType.KEY_RANGE_DELETED))
+    await asyncio.sleep(0)
     assert (one.reads, other.reads) == (1, 1)
 
 
