@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from readonly_engine.owner.directory import OwnerDirectory
     from readonly_engine.owner.grouped_acks import GroupedAckSender
     from readonly_engine.owner.identity import Identity
+    from readonly_engine.owner.return_throttle import ReturnThrottle
     from readonly_engine.topic.position import Position
     from readonly_engine.wire.pulsar_pb2 import CommandAck, CommandMessage
 
@@ -382,8 +383,8 @@ class OwnerConsumer:
             self._closed = True
             self._events.on_closed_by_owner("the owner closed the consumer")
         elif self._resubscribing is None:
-            self._events.on_detached()
-            self._resubscribing = asyncio.create_task(self._resubscribe())
+            leased = self._events.on_detached()
+            self._resubscribing = asyncio.create_task(self._resubscribe(leased=leased))
             self._resubscribing.add_done_callback(self._on_resubscribe_done)
 
     def _on_resubscribe_done(self, task: asyncio.Task[None]) -> None:
@@ -396,10 +397,18 @@ class OwnerConsumer:
         elif self.connection is None and not self._closed:
             self._on_owner_lost()  # the connection broke again before the task had ended
 
-    async def _resubscribe(self) -> None:
+    async def _resubscribe(self, *, leased: bool) -> None:
+        returns = self._owners.returns_from(self._peer_url or self._owner_url)
+        if leased:
+            returns.leaseholders[self._events] = None
+        try:
+            await self._return(returns)
+        finally:
+            returns.leaseholders.pop(self._events, None)
+
+    async def _return(self, returns: ReturnThrottle) -> None:
         subscribe = self.subscribe_command
         topic, subscription = subscribe.topic, subscribe.subscription
-        returns = self._owners.returns_from(self._peer_url or self._owner_url)
         while not self._closed:
             async with returns.slots:
                 began = lease_time()
@@ -417,7 +426,7 @@ class OwnerConsumer:
                         return
                     longest = BACKOFF_S[1]
                     if self._owner_url and getattr(error, "refused", "") == self._owner_url:
-                        self._events.on_owner_dead(began)
+                        returns.owner_dead(began)
                         longest = DEAD_OWNER_RETRY_S
                     pause = returns.backoff.failed(lease_time(), longest)
                     log.info("resubscribe failed: topic=%s retry_in=%.1fs error=%s", topic, pause, error)

@@ -48,14 +48,22 @@ class ConsumerEvents(Protocol):
     def on_owner_command(self, command: BaseCommand, payload: bytes) -> None:
         """Handle the owner's ACTIVE_CONSUMER_CHANGE, REACHED_END_OF_TOPIC, TOPIC_MIGRATED, MESSAGE, or answer to an ack."""
 
-    def on_detached(self) -> None:
-        """Handle a move of the owner, or a broken connection; the consumer subscribes again."""
+    def on_detached(self) -> bool:
+        """Handle a move of the owner, or a broken connection; the consumer subscribes again.
+
+        Returns:
+            Whether it may go on delivering meanwhile, and needs `on_owner_dead` for that.
+        """
 
     def mark_delete_position(self) -> Position | None:
         """Return the position up to which the subscription has acked every entry; None if unknown."""
 
-    def on_owner_dead(self, checked_at: float) -> None:
-        """Handle the end of the owner's process: its address refused a connection that was tried at this time (lease_time)."""
+    def on_owner_dead(self, checked_at: float) -> bool:
+        """Handle the end of the owner's process: its address refused a connection that was tried at this time (lease_time).
+
+        Returns:
+            Whether it has anything to deliver.
+        """
 
     def on_resubscribed(self, state: OwnerCursorState) -> None:
         """Handle the return to the owner. Acks wait for `resume_acks`, since the cursor may have been reset meanwhile."""

@@ -322,15 +322,17 @@ class ClientConsumer:
             return
         self.connection.send(encode_command(command, payload))
 
-    def on_detached(self) -> None:
-        """Handle a move of the owner or a lost connection."""
+    def on_detached(self) -> bool:
+        """Handle a move of the owner or a lost connection; return whether it may go on delivering meanwhile."""
+        return False
 
     def mark_delete_position(self) -> Position | None:
         """Return the mark-delete position of the subscription; None without one."""
         return None
 
-    def on_owner_dead(self, checked_at: float) -> None:
+    def on_owner_dead(self, checked_at: float) -> bool:  # noqa: ARG002
         """Handle that the owner's address has refused a connection at this time (lease_time)."""
+        return False
 
     def on_resubscribed(self, state: OwnerCursorState) -> None:
         """Handle the return to the owner."""

@@ -268,12 +268,14 @@ class ServedConsumer(ClientConsumer):
                 self.subscription.active_changed(self, active=self._active)
         self._relay(command, payload)
 
-    def on_detached(self) -> None:
+    def on_detached(self) -> bool:
         """Start the lease after a move of the owner or a lost connection. Reads continue meanwhile."""
         self.in_sync = False
-        if self.subscription is not None:
-            self._newest_ledger = self.subscription.newest_ledger
-            self.connection.services.owner_leases.detached(self)
+        if self.subscription is None:
+            return False
+        self._newest_ledger = self.subscription.newest_ledger
+        self.connection.services.owner_leases.detached(self)
+        return self.subscription.durable
 
     @property
     def owner_connection(self) -> OwnerConnection | None:
@@ -285,13 +287,15 @@ class ServedConsumer(ClientConsumer):
         if self.subscription is not None:
             self.subscription.on_lease_changed()
 
-    def on_owner_dead(self, checked_at: float) -> None:
+    def on_owner_dead(self, checked_at: float) -> bool:
         """Check for another owner, after the owner's address has refused a connection at this time (lease_time).
 
-        A subscription without a backlog needs no lease: nothing is published while its topic has no owner.
+        Without a backlog the lease may end: nothing is published while a topic has no owner.
         """
-        if self.subscription is not None and self.lease_valid and self.subscription.has_backlog:
-            self.connection.services.spawn(self._check_other_owner(self.subscription, checked_at))
+        if self.subscription is None or not self.lease_valid or not self.subscription.has_backlog:
+            return False
+        self.connection.services.spawn(self._check_other_owner(self.subscription, checked_at))
+        return True
 
     async def _check_other_owner(self, subscription: Subscription, checked_at: float) -> None:
         """Extend the lease if no other broker has loaded the topic, because a load adds a ledger to its list."""

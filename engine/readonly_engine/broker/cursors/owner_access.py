@@ -80,15 +80,17 @@ class NoEvents:
     def on_owner_command(self, command: BaseCommand, payload: bytes) -> None:
         """Ignore a command of the owner."""
 
-    def on_detached(self) -> None:
+    def on_detached(self) -> bool:
         """Ignore a move of the owner."""
+        return False
 
     def mark_delete_position(self) -> Position | None:
         """Return None."""
         return None
 
-    def on_owner_dead(self, checked_at: float) -> None:
+    def on_owner_dead(self, checked_at: float) -> bool:  # noqa: ARG002
         """Ignore the end of the owner's process."""
+        return False
 
     def on_resubscribed(self, state: OwnerCursorState) -> None:
         """Ignore the return to the owner."""

@@ -100,8 +100,9 @@ class CoordinatorLink:
         """Handle the end of the connection."""
         self._events.on_link_lost(self, reason)
 
-    def on_detached(self) -> None:
+    def on_detached(self) -> bool:
         """Ignore it: a consumer with permits does not return by itself."""
+        return False
 
     def on_resubscribed(self, state: OwnerCursorState) -> None:
         """Ignore it, too."""
@@ -110,8 +111,9 @@ class CoordinatorLink:
         """Return None: it has no cursor."""
         return None
 
-    def on_owner_dead(self, checked_at: float) -> None:
+    def on_owner_dead(self, checked_at: float) -> bool:  # noqa: ARG002
         """Ignore it: the next attempt to connect shows it."""
+        return False
 
 
 def grant_frame(consumer_id: int, grant: AnyGrant, codec: Codec) -> bytes:

@@ -82,12 +82,18 @@ class Events:
     def __init__(self):
         self.said, self.back, self.ended, self.away = [], [], [], 0
         self.consumer = self.position = None
+        self.dead = []
 
     def on_owner_command(self, command, payload):
         self.said.append(command)
 
     def on_detached(self):
         self.away += 1
+        return True
+
+    def on_owner_dead(self, checked_at):
+        self.dead.append(checked_at)
+        return True
 
     def mark_delete_position(self):
         return self.position

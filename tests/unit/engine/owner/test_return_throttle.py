@@ -6,9 +6,18 @@ import pytest
 from readonly_engine.owner import connection, return_throttle
 from readonly_engine.owner.consumer import OwnerConsumer
 from readonly_engine.owner.directory import OwnerDirectory
+from readonly_engine.owner.errors import OwnerUnavailableError
 from readonly_engine.owner.identity import Identity
-from readonly_engine.owner.return_throttle import BACKOFF_S, MAX_RETURNING, ReturnBackoff
+from readonly_engine.owner.return_throttle import (
+    BACKOFF_S,
+    MAX_RETURNING,
+    PROOF_S,
+    STALE_S,
+    ReturnBackoff,
+    ReturnThrottle,
+)
 
+from tests.support.waiting import until
 from tests.unit.engine.owner.played_owner import Events, Owner, answered, owner_url, settle, subscribe
 
 
@@ -22,7 +31,11 @@ def test_attempts_that_fail_together_double_the_pause_once(longest):
     first, last = BACKOFF_S[0], longest
     assert pauses == pytest.approx([min(first * 2**doubled, last) for doubled in range(8)])
     backoff.succeeded()
-    assert backoff.failed(now) == first
+    assert [backoff.failed(now), backoff.failed(now + 1), backoff.failed(now + 2 + STALE_S)] == [
+        first,
+        2 * first,
+        first,
+    ]
 
 
 async def test_of_the_consumers_of_a_lost_owner_few_look_for_its_successor_at_a_time(golden, monkeypatch):
@@ -86,3 +99,52 @@ async def test_the_end_of_a_connection_reaches_very_many_in_slices(golden, monke
     await settle()
     assert heard == handlers
     assert caplog.text.count("RuntimeError: unexpected") == 1
+
+
+class Leaseholder:
+    def __init__(self, delivers):
+        self.delivers, self.proofs = delivers, []
+
+    def on_owner_dead(self, checked_at):
+        self.proofs.append(checked_at)
+        return self.delivers
+
+
+async def test_one_refused_connection_proves_the_death_of_the_owner_for_all(monkeypatch):
+    monkeypatch.setattr(return_throttle, "MAX_LOOKS", 5)
+    monkeypatch.setattr(return_throttle, "MAX_PROVED", 2)
+    throttle = ReturnThrottle()
+    holders = [Leaseholder(delivers=number in {1, 3, 4}) for number in range(7)]
+    throttle.leaseholders.update(dict.fromkeys(holders))
+    for now in (100.0, 100.0 + PROOF_S / 2, 100.0 + PROOF_S):
+        throttle.owner_dead(now)
+    twice = [100.0, 100.0 + PROOF_S]
+    assert [one.proofs for one in holders] == [twice] * 4 + [[]] * 3, "two that deliver are enough"
+    for one in holders[:4]:
+        del throttle.leaseholders[one]
+    throttle.owner_dead(200.0)
+    assert [one.proofs for one in holders[4:]] == [[200.0]] * 3
+
+
+async def test_a_consumer_hears_that_its_owner_is_dead_while_it_waits_for_its_turn(golden, monkeypatch):
+    monkeypatch.setattr(return_throttle, "MAX_RETURNING", 1)
+    owners = OwnerDirectory(owner_url(golden))
+    owner, heard = Owner(owners, golden), []
+    for number in range(3):
+        command, events = subscribe(), Events()
+        command.topic += str(number)
+        events.consumer = OwnerConsumer(owners, Identity(), command, events, zero_permit=True)
+        subscribing = asyncio.create_task(events.consumer.subscribe())
+        await answered(owner, subscribing)
+        await subscribing
+        heard.append(events)
+
+    async def refuse(*_):
+        raise OwnerUnavailableError("refused", refused=owner_url(golden))
+
+    monkeypatch.setattr(owners, "_dial", refuse)
+    monkeypatch.setattr(owners.session(Identity()), "_dial", refuse)
+    owner.lose()
+    await until(lambda: all(len(events.dead) == 1 for events in heard))
+    for events in heard:
+        await events.consumer.close()
