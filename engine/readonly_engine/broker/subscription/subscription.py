@@ -177,16 +177,17 @@ class Subscription(DeliveryLoop):
         suspended = bool(self.paused & Pause.OWNER)
         if not served or any(consumer.lease_valid for consumer in served):
             if suspended:
-                self._log_lease(logging.INFO, "subscription resumed, its owner answers")
+                message = "subscription resumed, its owner answers: topic=%s subscription=%s"
+                log.log(self._lease_level(logging.INFO), message, self.topic, self.name)
                 self.resume(Pause.OWNER)
         elif not suspended:
-            self._log_lease(logging.WARNING, "subscription suspended, its owner does not answer")
+            message = "subscription suspended, its owner does not answer: topic=%s subscription=%s"
+            log.log(self._lease_level(logging.WARNING), message, self.topic, self.name)
             self.pause(Pause.OWNER)
 
-    def _log_lease(self, level: int, event: str) -> None:
-        """Log a suspension or its end. Of very many idle subscriptions, it is of no interest."""
-        level = level if self.has_backlog else logging.DEBUG
-        log.log(level, "%s: topic=%s subscription=%s", event, self.topic, self.name)
+    def _lease_level(self, level: int) -> int:
+        """Return the level of a log line about a suspension: of very many idle subscriptions it is of no interest."""
+        return level if self.has_backlog else logging.DEBUG
 
     def _unreadable(self, position: Position, reason: str) -> None:
         self._on_unreadable(self, position, reason)
