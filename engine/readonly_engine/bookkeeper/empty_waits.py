@@ -10,7 +10,7 @@ import asyncio
 from typing import Final
 
 ASKS_PER_S: Final = 1000.0
-"""Bound of all questions together: a quarter of a core (measured)."""
+"""Bound of all questions together, so that they leave most of a core to others."""
 
 
 class EmptyWaits:
