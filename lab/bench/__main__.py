@@ -31,7 +31,6 @@ from bench.scenarios import (
     subscriptions,
 )
 from devstack.console import say
-from devstack.errors import DevstackError
 from devstack.program import run_program
 from devstack.pulsar.admin import AdminError
 
@@ -143,7 +142,7 @@ def main(argv: list[str] | None = None) -> int:
             with BenchCluster(arguments.base_port, keep=arguments.keep, plan=plan, settings=more) as cluster:
                 for name in together:
                     _run(cluster, name, plan, arguments)
-    except (DevstackError, AdminError, OSError) as error:
+    except (AdminError, OSError) as error:
         print(f"bench: {error}", file=sys.stderr)  # noqa: T201
         return 1
     return 0

@@ -18,11 +18,10 @@ from bench.client import LoadClient
 from bench.cluster import BASE_PORT, BenchCluster
 from bench.figures import Sample, ratio
 from bench.plan import ROUNDS, SECONDS, Plan
-from bench.scenarios import fan_out, few_readers, growth, latency, shared
+from bench.scenarios import fan_out, few_readers, growth, latency, saturation, shared
 from bench.sides import WARM_UP, Measured, Workload, measure_side
 from devstack.common.results import save_results
 from devstack.console import say
-from devstack.errors import DevstackError
 from devstack.program import run_program
 from devstack.pulsar.admin import AdminError
 
@@ -34,10 +33,11 @@ NEW: Final = "new"
 
 BENCHES: Final[dict[str, tuple[Workload, ...]]] = {
     "fan-out": fan_out.WORKS,
-    "few-readers": (*few_readers.ONE, *few_readers.TOPICS),
+    "few-readers": (*few_readers.ONE, *few_readers.TOPICS, *few_readers.EACH),
     "shared": shared.WORKS,
     "latency": latency.BUSY,
     "isolated": latency.ISOLATED,
+    "saturation": saturation.WORKS,
     "growth": (*growth.SUBSCRIBERS, *growth.RATES),
 }
 COLUMNS: Final = (
@@ -181,7 +181,7 @@ def main(argv: list[str] | None = None) -> int:
                     warm_up = 1
                     print(f"| {' | '.join(row(f'{name}: {work}', pairs))} |", flush=True)  # noqa: T201
                     raw.append({"bench": name, "work": asdict(work), "rounds": [asdict(pair) for pair in pairs]})
-    except (DevstackError, AdminError, OSError) as error:
+    except (AdminError, OSError) as error:
         print(f"bench.versions: {error}", file=sys.stderr)  # noqa: T201
         return 1
     if arguments.out is not None:

@@ -40,9 +40,7 @@ def main(argv: list[str] | None = None) -> int:
         args = parser.parse_args(words)
         status = args.run(args)
     except DevstackError as error:
-        print(f"devstack: {error}", file=sys.stderr)
-        if error.hint:
-            print(f"  {error.hint}", file=sys.stderr)
+        print(f"devstack: {error.text}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("devstack: interrupted; run the same command again to go on", file=sys.stderr)

@@ -16,3 +16,8 @@ class DevstackError(Exception):
         self.hint = hint
         if hint:
             self.add_note(hint)  # where a traceback shows the error, as in tests
+
+    @property
+    def text(self) -> str:
+        """The message, and the remedy indented on a line of its own: what a program shows."""
+        return f"{self}\n  {self.hint}" if self.hint else str(self)

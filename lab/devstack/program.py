@@ -32,5 +32,5 @@ def run_program(main: Callable[[], int]) -> NoReturn:
     try:
         sys.exit(main())
     except DevstackError as error:
-        print(f"error: {error}", *([f"  {error.hint}"] if error.hint else []), sep="\n", file=sys.stderr)
+        print(f"error: {error.text}", file=sys.stderr)
         sys.exit(1)

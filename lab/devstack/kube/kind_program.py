@@ -30,7 +30,7 @@ def main(argv: list[str]) -> int:
     try:
         return int(args.run(LocalCluster(default_layout()), args) or 0)
     except DevstackError as error:
-        print(f"ERROR: {error}", *([error.hint] if error.hint else []), sep="\n  ", file=sys.stderr)
+        print(f"ERROR: {error.text}", file=sys.stderr)
         return 1
 
 

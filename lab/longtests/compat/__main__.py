@@ -82,7 +82,7 @@ def main(argv: list[str] | None = None) -> int:
                 split=args.split,
             ).run(scenarios, clients)
         except DevstackError as error:
-            say(f"compat: {error}")
+            say(f"compat: {error.text}")
             return 2
         finally:
             if not args.keep:

@@ -97,7 +97,7 @@ def main(argv: list[str] | None = None) -> int:
                 stack.up()
                 results = Runs(stack, folder, args.workers).run(jobs, keep)
             except DevstackError as error:
-                say(f"frameworks: {error}")
+                say(f"frameworks: {error.text}")
                 return 2
             finally:
                 if not args.keep:

@@ -68,7 +68,7 @@ def main(argv: list[str] | None = None) -> int:
             finally:
                 pool.close()
     except DevstackError as error:
-        say(f"FAULT {error}")
+        say(f"FAULT {error.text}")
         wrong += 1
     finally:
         if not args.keep:

@@ -1,6 +1,7 @@
 """The parts of `python -m bench` that need no Pulsar: samples, tables, plots, the document, and the load client's program."""
 
 import os
+import re
 import socket
 import struct
 import subprocess
@@ -21,7 +22,8 @@ from bench.plot import draw, nice_step
 from bench.scenarios.fan_out import WORKS
 from bench.sides import Measured, Round, Workload, behind
 from devstack.errors import DevstackError
-from devstack.pulsar.spec import STOCK_VERSION
+from devstack.pulsar.cluster import PulsarCluster
+from devstack.pulsar.spec import STOCK_VERSION, PulsarSpec
 
 
 def test_a_sample_says_its_median_and_its_spread():
@@ -130,6 +132,22 @@ def test_the_command_says_what_is_wrong(capsys):
     with pytest.raises(SystemExit):
         main(["fan-in"])
     assert "fan-out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["bench", "fan-out"], ["bench.versions", "CHECKOUT"]])
+def test_what_keeps_its_pulsar_from_starting_is_said_with_its_remedy(words, tmp_path):
+    python = tmp_path / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.touch()
+    words = [str(tmp_path) if word == "CHECKOUT" else word for word in words]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        command = [sys.executable, "-m", *words, "--base-port", str(port)]
+        ended = subprocess.run(command, check=False, capture_output=True, text=True)
+    PulsarCluster(PulsarSpec(name=f"bench-brokers-{port}", base_port=port)).down(purge=True)
+    assert ended.returncode == 1
+    assert re.search(r"^error: port \d+ for .* is in use", ended.stderr, re.MULTILINE)
+    assert ended.stderr.endswith("\n  choose other ports with --base-port\n")
 
 
 def test_a_meter_counts_a_process_and_its_children():
