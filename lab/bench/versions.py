@@ -181,11 +181,11 @@ def main(argv: list[str] | None = None) -> int:
                     warm_up = 1
                     print(f"| {' | '.join(row(f'{name}: {work}', pairs))} |", flush=True)  # noqa: T201
                     raw.append({"bench": name, "work": asdict(work), "rounds": [asdict(pair) for pair in pairs]})
+                    if arguments.out is not None:  # after each work: a later one may fail
+                        save_results(arguments.out, raw)
     except (AdminError, OSError) as error:
         print(f"bench.versions: {error}", file=sys.stderr)  # noqa: T201
         return 1
-    if arguments.out is not None:
-        save_results(arguments.out, raw)
     return 0
 
 
