@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Final, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
 if TYPE_CHECKING:
     from collections.abc import ItemsView, Iterator, KeysView, ValuesView
@@ -13,13 +13,15 @@ V = TypeVar("V")
 D = TypeVar("D")
 
 
-class _Absent(Enum):
+class _Mark(Enum):
     """A member is equal to no key, and stays one object when a map is pickled, as the models of lab/ do."""
 
-    KEY = 0
+    EMPTY = 0
+    MANY = 1
 
 
-_NO_KEY: Final = _Absent.KEY
+_EMPTY: Final = _Mark.EMPTY
+_MANY: Final = _Mark.MANY
 
 
 class SmallMap(Generic[K, V]):
@@ -28,39 +30,35 @@ class SmallMap(Generic[K, V]):
     Do not use it where a lookup costs more than the rest: a dict of the interpreter is some 50 ns faster.
     """
 
-    __slots__ = ("_dict", "_key", "_value")
+    __slots__ = ("_key", "_value")
 
     def __init__(self) -> None:
-        self._key: object = _NO_KEY
-        self._value: object = None
-        self._dict: dict[K, V] | None = None
+        self._key: object = _EMPTY
+        self._value: Any = None  # of the key; with _MANY a dict
 
     def __len__(self) -> int:
-        return (self._key is not _NO_KEY) if self._dict is None else len(self._dict)
+        return len(self._value) if self._key is _MANY else self._key is not _EMPTY
 
     def __contains__(self, key: object) -> bool:
-        return key == self._key if self._dict is None else key in self._dict
+        return key in self._value if self._key is _MANY else key == self._key
 
     def __iter__(self) -> Iterator[K]:
-        if self._dict is not None:
-            return iter(self._dict)
-        return iter(() if self._key is _NO_KEY else (self._key,))  # type: ignore[arg-type]
+        return iter(self._plain())
 
     def __getitem__(self, key: K) -> V:
         if key == self._key:
-            return self._value  # type: ignore[return-value]
-        if self._dict is None:
+            return self._value  # type: ignore[no-any-return]
+        if self._key is not _MANY:
             raise KeyError(key)
-        return self._dict[key]
+        return self._value[key]  # type: ignore[no-any-return]
 
     def __setitem__(self, key: K, value: V) -> None:
-        if self._dict is not None:
-            self._dict[key] = value
-        elif self._key is _NO_KEY or key == self._key:
+        if self._key is _MANY:
+            self._value[key] = value
+        elif self._key is _EMPTY or key == self._key:
             self._key, self._value = key, value
         else:
-            self._dict = {**self._plain(), key: value}
-            self._key, self._value = _NO_KEY, None
+            self._key, self._value = _MANY, {self._key: self._value, key: value}
 
     def __delitem__(self, key: K) -> None:
         self.pop(key)
@@ -74,8 +72,8 @@ class SmallMap(Generic[K, V]):
     def get(self, key: K, default: D | None = None) -> V | D | None:
         """Return the value of a key, or the default."""
         if key == self._key:
-            return self._value  # type: ignore[return-value]
-        return default if self._dict is None else self._dict.get(key, default)
+            return self._value  # type: ignore[no-any-return]
+        return self._value.get(key, default) if self._key is _MANY else default
 
     @overload
     def pop(self, key: K, /) -> V: ...
@@ -90,20 +88,21 @@ class SmallMap(Generic[K, V]):
             KeyError: the key is not there, and there is no default.
         """
         if key == self._key:
-            value, self._key, self._value = self._value, _NO_KEY, None
-            return value  # type: ignore[return-value]
-        if self._dict is None:
+            value: V = self._value
+            self.clear()
+            return value
+        if self._key is not _MANY:
             if default:
                 return default[0]
             raise KeyError(key)
-        found = self._dict.pop(key, *default)
-        if not self._dict:
-            self._dict = None
+        found: V | D = self._value.pop(key, *default)
+        if not self._value:
+            self.clear()
         return found
 
     def clear(self) -> None:
         """Remove all keys."""
-        self._key, self._value, self._dict = _NO_KEY, None, None
+        self._key, self._value = _EMPTY, None
 
     def keys(self) -> KeysView[K]:
         """Return the keys. As those of `values` and `items`, they do not follow later changes."""
@@ -118,6 +117,6 @@ class SmallMap(Generic[K, V]):
         return self._plain().items()
 
     def _plain(self) -> dict[K, V]:
-        if self._dict is not None:
-            return self._dict
-        return {} if self._key is _NO_KEY else {self._key: self._value}  # type: ignore[dict-item]
+        if self._key is _MANY:
+            return self._value  # type: ignore[no-any-return]
+        return {} if self._key is _EMPTY else {self._key: self._value}  # type: ignore[dict-item]

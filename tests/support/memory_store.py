@@ -65,13 +65,17 @@ class MemoryStore:
     def watch(self, path: str, changed: Callable[[Versioned | None], None]) -> _Watch:
         self._watches.setdefault(path, []).append(changed)
         changed(self.nodes.get(path))
-        return _Watch(self._watches[path], changed)
+        return _Watch(path, self._watches[path], changed)
 
 
 class _Watch:
     def __init__(
-        self, watches: list[Callable[[Versioned | None], None]], changed: Callable[[Versioned | None], None]
+        self,
+        path: str,
+        watches: list[Callable[[Versioned | None], None]],
+        changed: Callable[[Versioned | None], None],
     ) -> None:
+        self.path = path
         self._watches, self._changed = watches, changed
 
     def stop(self) -> None:

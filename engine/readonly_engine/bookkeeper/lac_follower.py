@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from readonly_engine.background import end_with, run_forever
 from readonly_engine.bookkeeper.errors import BatchUnsupportedError, BookKeeperError, NoSuchLedgerError
@@ -36,7 +36,34 @@ EMPTY_WAIT_S = (0.05, 0.5)
 
 BACKOFF_S = (0.1, 5.0)
 
-_NO_POLLS: Final[Mapping[str, LongPollSchedule]] = {}
+
+class _Polling:
+    """The polls of the bookies of one ensemble.
+
+    Args:
+        ensemble: the bookies.
+        target: decides which bookie sends the entries; None if all do.
+        schedules: the waits at each bookie.
+        idle_probe: decides when to look for an unconfirmed entry.
+
+    Attributes:
+        tasks: one for each bookie; none once they were stopped.
+    """
+
+    __slots__ = ("ensemble", "idle_probe", "schedules", "target", "tasks")
+
+    def __init__(
+        self,
+        ensemble: tuple[str, ...],
+        target: PollTarget | None,
+        schedules: Mapping[str, LongPollSchedule],
+        idle_probe: IdleProbe,
+    ) -> None:
+        self.ensemble = ensemble
+        self.target = target
+        self.schedules = schedules
+        self.idle_probe = idle_probe
+        self.tasks: Sequence[asyncio.Task[None]] = ()
 
 
 class FollowedLog(Protocol):
@@ -90,19 +117,14 @@ class LacFollower:
 
     __slots__ = (
         "_arrival_rate",
-        "_ensemble",
         "_explicit",
         "_flows",
-        "_idle_probe",
         "_log",
-        "_loop",
-        "_poll_target",
-        "_polls",
+        "_polling",
         "_probe_task",
         "_rated",
         "_read_to",
         "_suspended",
-        "_tasks",
         "_timer",
         "lac",
         "ledger",
@@ -111,12 +133,7 @@ class LacFollower:
     def __init__(self, ledger: LedgerReader, log_: FollowedLog) -> None:
         self.ledger = ledger
         self._log = log_
-        self._loop = asyncio.get_running_loop()
-        self._ensemble: tuple[str, ...] = ()
-        self._poll_target: PollTarget | None = None
-        self._polls: Mapping[str, LongPollSchedule] = _NO_POLLS
-        self._tasks: Sequence[asyncio.Task[None]] = ()
-        self._idle_probe: IdleProbe | None = None  # while there are polls
+        self._polling: _Polling | None = None  # unless it is suspended: an idle topic has a follower that stays so
         self._arrival_rate: ArrivalRate | None = None  # since the first entry
         self._read_to = self._rated = NO_LAC
         self._flows: asyncio.Event | None = None  # while entries arrive; set when the LAC is idle
@@ -134,18 +151,30 @@ class LacFollower:
     def update(self) -> None:
         """Poll the bookies of the ledger's last ensemble, and no others."""
         ensemble = self.ledger.metadata.ensembles[-1][1]
-        if ensemble == self._ensemble or self._suspended:
+        if self._suspended or (self._polling is not None and ensemble == self._polling.ensemble):
             return
-        self._ensemble = ensemble
         self._end_polls()
         striped = self.ledger.metadata.write_quorum < len(ensemble)
-        self._poll_target = None if striped else PollTarget(self.ledger.best_first(), self._loop.time())
-        self._polls = {bookie_id: LongPollSchedule(above_own=not striped) for bookie_id in ensemble}
-        self._idle_probe = IdleProbe(self._loop.time())
-        self._tasks = [
+        now = self._loop.time()
+        target = None if striped else PollTarget(self.ledger.best_first(), now)
+        schedules = {bookie_id: LongPollSchedule(above_own=not striped) for bookie_id in ensemble}
+        self._polling = _Polling(ensemble, target, schedules, IdleProbe(now))
+        self._polling.tasks = [
             run_forever(partial(self._follow, bookie_id, polls), f"ledger {self.ledger.ledger_id}: polling {bookie_id}")
-            for bookie_id, polls in self._polls.items()
+            for bookie_id, polls in schedules.items()
         ]
+
+    @property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()
+
+    @property
+    def _poll_target(self) -> PollTarget | None:
+        return None if self._polling is None else self._polling.target
+
+    @property
+    def _idle_probe(self) -> IdleProbe | None:
+        return None if self._polling is None else self._polling.idle_probe
 
     def confirm(self, lac: int, entries: Sequence[Entry] = ()) -> None:
         """Accept a LAC and the entries that came with it, from any source; ignore a lower LAC than before."""
@@ -187,8 +216,7 @@ class LacFollower:
         """Stop all polls and probes until `resume`."""
         self._suspended = True
         self.stop()
-        # An idle topic has a follower that stays suspended.
-        self._ensemble, self._poll_target, self._idle_probe, self._polls = (), None, None, _NO_POLLS
+        self._polling = None
         if not self.flows(self._loop.time()):
             self._arrival_rate = None
         self._be_idle()
@@ -209,9 +237,10 @@ class LacFollower:
             self._probe_task.cancel()
 
     def _end_polls(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        self._tasks = ()
+        if self._polling is not None:
+            for task in self._polling.tasks:
+                task.cancel()
+            self._polling.tasks = ()
 
     # Long polls
 
@@ -329,9 +358,9 @@ class LacFollower:
     # Probes beyond an idle LAC
 
     def _on_answer(self) -> None:
-        if self._idle_probe is None or not self._tasks:
+        if self._polling is None or not self._polling.tasks:
             return  # it was stopped
-        self._idle_probe.on_answer(self._loop.time())
+        self._polling.idle_probe.on_answer(self._loop.time())
         if self._flows is None:
             self._flows = asyncio.Event()
         if self._timer is None:
@@ -367,18 +396,19 @@ class LacFollower:
         unconfirmed = False
         began, lac = self._loop.time(), self.lac
         try:
-            if self._poll_target is None:
+            polling = self._polling
+            if polling is None or polling.target is None:
                 unconfirmed = await self._has_unconfirmed_entry(probe)
             else:
-                found = await self.ledger.peek(lac + 1, self._poll_target.bookie)
-                polls = self._polls.get(found.bookie_id)
+                found = await self.ledger.peek(lac + 1, polling.target.bookie)
+                polls = polling.schedules.get(found.bookie_id)
                 if found.entry is not None and polls is not None:
                     polls.on_lac(found.lac)
                 if found.entry is not None and found.lac > lac:
                     self.confirm(found.lac, (found.entry,))
                 elif found.entry is not None:
                     unconfirmed = await self._has_unconfirmed_entry(probe)
-                elif found.bookie_id == self._poll_target.bookie and polls is not None and NO_LAC < lac == polls.lac:
+                elif found.bookie_id == polling.target.bookie and polls is not None and NO_LAC < lac == polls.lac:
                     self._explicit = True  # the last entry is confirmed without a later one: by an explicit LAC
         except (BookKeeperError, DigestMismatchError) as error:
             log.info("probe for an unconfirmed entry failed: ledger=%d error=%s", self.ledger.ledger_id, error)

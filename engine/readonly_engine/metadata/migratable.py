@@ -11,7 +11,7 @@ from readonly_engine.background import run_forever
 from readonly_engine.clock import lease_time
 from readonly_engine.metadata.errors import MetadataError, MetadataUnavailableError, NotAdmittedError
 from readonly_engine.metadata.lease import SESSION_TIMEOUT_S
-from readonly_engine.metadata.migrating_watch import MigratingNames, MigratingValue, MigratingWatch
+from readonly_engine.metadata.migrating_watch import MigratingWatch
 from readonly_engine.metadata.migration import FLAG_PATH, NO_MIGRATION, Migration, Phase, decode_migration
 from readonly_engine.metadata.store import ClaimResult, check_own
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from readonly_engine.metadata.lease import SessionLease
-    from readonly_engine.metadata.store import Fence, MetadataStore, Versioned
+    from readonly_engine.metadata.store import Fence, MetadataStore, Versioned, Watch
     from readonly_engine.metadata.url import MetadataUrl
     from readonly_engine.net.durations import Durations
 
@@ -63,7 +63,9 @@ class MigratableStore:
         self._claimed: dict[str, bytes] = {}
         self._recent: OrderedDict[str, tuple[float, bytes | None]] = OrderedDict()
         self._watches: set[MigratingWatch[Any]] = set()
-        self._forget = self._watches.discard  # one for all watches
+        # one of each for all watches
+        self._forget = self._watches.discard
+        self._begin_value, self._begin_names = self._watch_value, self._watch_names
         self._listeners: list[Callable[[SessionLease], None]] = []
         self._following: asyncio.Task[None] | None = None
 
@@ -122,11 +124,11 @@ class MigratableStore:
 
     def watch(self, path: str, changed: Callable[[Versioned | None], None]) -> MigratingWatch[Versioned | None]:
         """Watch a node's value."""
-        return self._kept(MigratingValue(self._active, path, changed, self._forget, self._source))
+        return self._kept(MigratingWatch(path, changed, self._begin_value, self._forget))
 
     def watch_children(self, path: str, changed: Callable[[frozenset[str]], None]) -> MigratingWatch[frozenset[str]]:
         """Watch the names of a node's children."""
-        return self._kept(MigratingNames(self._active, path, changed, self._forget))
+        return self._kept(MigratingWatch(path, changed, self._begin_names, self._forget))
 
     async def register(self, path: str, value: bytes, admit: Callable[[], Awaitable[Fence]] | None = None) -> None:
         """Keep an ephemeral node with this value."""
@@ -225,6 +227,14 @@ class MigratableStore:
         elif self._active is self._target and lease_time() < self._both_until:
             stores.append(self._source)
         return stores
+
+    def _watch_value(self, path: str, changed: Callable[[Versioned | None], None]) -> Watch:
+        if self._active is self._source:
+            return self._source.watch(path, changed)
+        return self._active.watch(path, lambda found: changed(None if found is None else found._replace(origin=1)))
+
+    def _watch_names(self, path: str, changed: Callable[[frozenset[str]], None]) -> Watch:
+        return self._active.watch_children(path, changed)
 
     def _kept(self, watch: MigratingWatch[Any]) -> MigratingWatch[Any]:
         self._watches.add(watch)
@@ -325,7 +335,7 @@ class MigratableStore:
         self._active = target
         self._recent.clear()
         for watch in list(self._watches):
-            watch.move(target)
+            watch.move()
         if self._listeners:
             self._listen(target)
         log.warning("the cluster's metadata have moved: set --metadata-store-url to the new store")

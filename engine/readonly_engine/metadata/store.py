@@ -75,6 +75,10 @@ class Fence(NamedTuple):
 class Watch(Protocol):
     """A running watch."""
 
+    @property
+    def path(self) -> str:
+        """The node."""
+
     def stop(self) -> None:
         """Stop the callbacks."""
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 from collections import deque
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from readonly_engine.background import must_not_fail
 from readonly_engine.metadata.errors import MetadataUnavailableError
@@ -27,6 +27,9 @@ RETRY_S = 1.0
 MAX_REFRESHES = 256
 """Watches that read their nodes at the same time after a reconnection."""
 
+NEVER_READ: Final = -1
+"""Instead of a mark."""
+
 T = TypeVar("T")
 
 
@@ -35,7 +38,7 @@ class NodeRead(NamedTuple, Generic[T]):
 
     Attributes:
         value: the value for the callback.
-        mark: increases with every change of the value; None for a missing node.
+        mark: 0 or more; increases with every change of the value; None for a missing node.
     """
 
     value: T
@@ -43,7 +46,13 @@ class NodeRead(NamedTuple, Generic[T]):
 
 
 class NodeSource(Protocol[T]):
-    """Nodes of one kind in a store. All their watches share it: there are tens of thousands."""
+    """Nodes of one kind in a store. All their watches share it: there are tens of thousands.
+
+    Attributes:
+        rounds: polls the watches of the store.
+    """
+
+    rounds: PollRounds
 
     async def read(self, path: str) -> NodeRead[T]:
         """Read a node, and see to it that `NodeWatch.refresh` is called after the next change."""
@@ -127,7 +136,6 @@ class NodeWatch(Generic[T]):
         path: the node.
         source: reads the node.
         changed: called with the value.
-        rounds: polls the watches of the store.
 
     Attributes:
         path: as above.
@@ -136,9 +144,7 @@ class NodeWatch(Generic[T]):
 
     __slots__ = (
         "_changed",
-        "_notified",
         "_retry",
-        "_rounds",
         "_source",
         "_task",
         "_version",
@@ -147,16 +153,14 @@ class NodeWatch(Generic[T]):
         "stopped",
     )
 
-    def __init__(self, path: str, source: NodeSource[T], changed: Callable[[T], None], rounds: PollRounds) -> None:
+    def __init__(self, path: str, source: NodeSource[T], changed: Callable[[T], None]) -> None:
         self.path = path
         self._source = source
         self._changed = changed
-        self._rounds = rounds
         self._task: asyncio.Task[None] | None = None
         self._retry: asyncio.TimerHandle | None = None
         self._wanted = False
-        self._notified = False
-        self._version: int | None = None
+        self._version: int | None = NEVER_READ
         self.stopped = False
         self.refresh()
 
@@ -166,7 +170,7 @@ class NodeWatch(Generic[T]):
             return
         self.stopped = True
         self._source.stopped(self)
-        self._rounds.discard(self)
+        self._source.rounds.discard(self)
         if self._retry is not None:
             self._retry.cancel()
         if self._task is not None:
@@ -187,19 +191,19 @@ class NodeWatch(Generic[T]):
             while self._wanted and not self.stopped:
                 self._wanted = False
                 seen = await self._source.read(self.path)
-                if not self._notified or seen.mark != self._version:
-                    self._notified, self._version = True, seen.mark
+                if seen.mark != self._version:
+                    self._version = seen.mark
                     self._changed(seen.value)
         except MetadataUnavailableError as error:
             log.debug("read failed, retrying: node=%s error=%s", self.path, error)
             failed = True
         except Exception:
             log.exception("a change was not handled, reading again: node=%s", self.path)
-            self._notified, failed = False, True
+            self._version, failed = NEVER_READ, True
         finally:
             self._task = None
             if not self.stopped:
-                self._rounds.add(self)
+                self._source.rounds.add(self)
                 if failed:
                     self._retry_later()
 
@@ -211,7 +215,7 @@ class NodeWatch(Generic[T]):
 
     def poll(self) -> None:
         """Compare the node's mark with that of the last read, unless a read is under way."""
-        if self._task is None and self._notified:
+        if self._task is None and self._version != NEVER_READ:
             self._task = asyncio.create_task(self._compare())
 
     async def _compare(self) -> None:

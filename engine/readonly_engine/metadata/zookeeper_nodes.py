@@ -54,11 +54,11 @@ class NodeValues:
         self, client: KazooClient, call: Callable[..., Awaitable[Any]], watchers: Watchers, rounds: PollRounds
     ) -> None:
         self._client, self._call = client, call
-        self._watchers, self._rounds = watchers, rounds
+        self._watchers, self.rounds = watchers, rounds
 
     def watch(self, path: str, changed: Callable[[Versioned | None], None]) -> NodeWatch[Versioned | None]:
         """Watch a node's value; None for a missing node."""
-        watch = NodeWatch(path, self, changed, self._rounds)
+        watch = NodeWatch(path, self, changed)
         self._watchers.add(DATA, path, watch)
         return watch
 
@@ -89,11 +89,11 @@ class ChildNames:
         self, client: KazooClient, call: Callable[..., Awaitable[Any]], watchers: Watchers, rounds: PollRounds
     ) -> None:
         self._client, self._call = client, call
-        self._watchers, self._rounds = watchers, rounds
+        self._watchers, self.rounds = watchers, rounds
 
     def watch(self, path: str, changed: Callable[[frozenset[str]], None]) -> NodeWatch[frozenset[str]]:
         """Watch the names of a node's children; none for a missing node."""
-        watch = NodeWatch(path, self, changed, self._rounds)
+        watch = NodeWatch(path, self, changed)
         for kind in (CHILDREN, DATA):  # DATA fires when a missing node is created
             self._watchers.add(kind, path, watch)
         return watch

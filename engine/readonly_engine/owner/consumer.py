@@ -70,6 +70,9 @@ class OwnerConsumer:
         "_consumer_id",
         "_encoded_subscribe",
         "_events",
+        "_gate",
+        "_grouped_acks",
+        "_holds_acks",
         "_identity",
         "_on_message",
         "_owner_url",
@@ -101,7 +104,10 @@ class OwnerConsumer:
         self._encoded_subscribe = subscribe.SerializeToString()  # a third of the object's size, and seldom needed
         self._events = events
         self._zero_permit = zero_permit
-        self._acks = ConsumerAcks(events, keep_answered=zero_permit and subscribe.durable)
+        self._acks: ConsumerAcks | None = None  # since the first ack
+        self._holds_acks = True
+        self._gate: EntryGate | None = None
+        self._grouped_acks: GroupedAckSender | None = None
         self.connection: OwnerConnection | None = None
         self._owner_url = ""
         self._subscribing: OwnerConnection | None = None
@@ -190,14 +196,15 @@ class OwnerConsumer:
         self._closed = True
         if self._resubscribing is not None:
             self._resubscribing.cancel()
-        self._acks.release()
-        grouped_acks = self._acks.grouped
+        if self._acks is not None:
+            self._acks.release()
+        grouped_acks = self._grouped_acks
         if grouped_acks is not None:
             grouped_acks.channel_closing(self, self.connection)
         connection, self.connection = self.connection, None
-        self._acks.hold()
+        self._hold_acks()
         if connection is None:
-            self._acks.forget()
+            self._forget_acks()
             if grouped_acks is not None:
                 grouped_acks.channel_closed(self)
             return None
@@ -210,7 +217,7 @@ class OwnerConsumer:
             return None
         finally:
             connection.remove_consumer(self._consumer_id)
-            self._acks.forget()
+            self._forget_acks()
             if grouped_acks is not None:
                 grouped_acks.channel_closed(self)  # answers to its acks would have come by now
 
@@ -232,9 +239,9 @@ class OwnerConsumer:
         """
         if self.connection is None:
             raise OwnerUnavailableError(f"the owner of {self.subscribe_command.topic} is being looked up")
-        if self._acks.grouped is not None:
-            self._acks.grouped.flush(self.connection)  # earlier acks come first
-        if command.type != BaseCommand.GET_LAST_MESSAGE_ID:
+        if self._grouped_acks is not None:
+            self._grouped_acks.flush(self.connection)  # earlier acks come first
+        if command.type != BaseCommand.GET_LAST_MESSAGE_ID and self._acks is not None:
             self._acks.release()
         body_of(command).consumer_id = self._consumer_id
         return await self.connection.request(command)
@@ -283,12 +290,12 @@ class OwnerConsumer:
 
     def ack(self, ack: CommandAck) -> bool:
         """Ack on the owner, at once or after the return to it; return True. The ack is kept until the owner has answered."""
-        self._acks.add(ack)
+        self._made_acks().add(ack)
         return True
 
     def ack_entries(self, ids: bytes) -> None:
         """Ack whole entries, given as fields `message_id` of a CommandAck; otherwise as `ack`."""
-        self._acks.add(ids)
+        self._made_acks().add(ids)
 
     def send_acks(self, ids: bytes, on_response: Callable[[BaseCommand | None], None]) -> None:
         """Send acks of this consumer and others; `on_response` gets the answer later, or None if none will come."""
@@ -299,52 +306,81 @@ class OwnerConsumer:
 
     def share_acks(self, acks: GroupedAckSender) -> None:
         """Let the subscription's consumers send their grouped acks through this one."""
-        self._acks.grouped = acks
-        if self.connection is not None and self._acks.is_open:
+        self._grouped_acks = acks
+        if self._acks is not None:
+            self._acks.grouped = acks
+        if self.connection is not None and not self._holds_acks:
             acks.channel_opened(self, self.connection)
 
     def hold_early_acks(self, gate: EntryGate) -> None:
         """Let acks with a request id wait until the owner counts their entries. A broker of the pool counts none."""
         if not self._peer_url:
-            self._acks.gate = gate
+            self._gate = gate
+            if self._acks is not None:
+                self._acks.gate = gate
 
     def resume_acks(self) -> None:
         """Send the unanswered acks, and later ones: the owner's cursor is the one to which they belong."""
         self.lost_at, self.closed_by_owner = None, False
-        if self.connection is not None and not self._acks.is_open:
+        if self.connection is not None and self._holds_acks:
             self._open_acks(self.connection)
 
     def _open_acks(self, connection: OwnerConnection) -> None:
-        self._acks.open(connection, self._consumer_id)
-        if self._acks.grouped is not None:
-            self._acks.grouped.channel_opened(self, connection)
+        self._holds_acks = False
+        if self._acks is not None:
+            self._acks.open(connection, self._consumer_id)
+        if self._grouped_acks is not None:
+            self._grouped_acks.channel_opened(self, connection)
+
+    def _made_acks(self) -> ConsumerAcks:
+        acks = self._acks
+        if acks is None:
+            keep_answered = self._zero_permit and self.subscribe_command.durable
+            acks = self._acks = ConsumerAcks(self._events, keep_answered=keep_answered)
+            acks.gate, acks.grouped = self._gate, self._grouped_acks
+            if self.connection is not None and not self._holds_acks:
+                acks.open(self.connection, self._consumer_id)
+        return acks
+
+    def _hold_acks(self) -> None:
+        self._holds_acks = True
+        if self._acks is not None:
+            self._acks.hold()
+
+    def _forget_acks(self) -> None:
+        if self._acks is not None:
+            self._acks.forget()
 
     async def wait_for_acks(self) -> None:
         """Wait until the owner has answered every ack."""
-        await self._acks.wait_until_answered()
+        if self._acks is not None:
+            await self._acks.wait_until_answered()
+        elif self._grouped_acks is not None:
+            await self._grouped_acks.wait_for_acks()
 
     def ack_receipt(self) -> Callable[[], bool] | None:
         """Return a function that returns whether the owner has answered all acks until now; None if it has."""
-        return self._acks.receipt()
+        return None if self._acks is None else self._acks.receipt()
 
     @property
     def unanswered(self) -> Iterable[CommandAck]:
         """The acks that the owner has not answered."""
-        return self._acks.unanswered
+        return () if self._acks is None else self._acks.unanswered
 
     @property
     def confirmed_up_to(self) -> Position | None:
         """The position of the last cumulative ack that the owner has answered; None without one."""
-        return self._acks.confirmed_up_to
+        return None if self._acks is None else self._acks.confirmed_up_to
 
     def forget_answers(self) -> None:
         """Drop `confirmed_up_to`: the owner has lost acks that it had answered."""
-        self._acks.forget_confirmed()
+        if self._acks is not None:
+            self._acks.forget_confirmed()
 
     @property
     def possibly_lost(self) -> Iterable[tuple[Position | None, CommandAck]]:
         """The acks that the owner answered shortly before the connection broke, each with `confirmed_up_to` before it."""
-        return () if self.lost_at is None else self._acks.possibly_lost(self.lost_at)
+        return () if self.lost_at is None or self._acks is None else self._acks.possibly_lost(self.lost_at)
 
     # Events of the connection
 
@@ -374,9 +410,9 @@ class OwnerConsumer:
 
     def _on_owner_lost(self) -> None:
         self.connection = None
-        self._acks.hold()
-        if self._acks.grouped is not None:
-            self._acks.grouped.channel_closed(self)
+        self._hold_acks()
+        if self._grouped_acks is not None:
+            self._grouped_acks.channel_closed(self)
         if self._closed:
             return
         if self._closing_requests or not self._zero_permit:

@@ -98,11 +98,6 @@ class ConsumerAcks:
         for number, ack in list(self._unanswered.items()):
             self._send(number, ack)
 
-    @property
-    def is_open(self) -> bool:
-        """Whether acks are sent at once."""
-        return self._connection is not None
-
     def hold(self) -> None:
         """Keep acks back until the next `open`."""
         self._connection = None

@@ -75,7 +75,7 @@ class LedgerChain:
                 # The list has a time for a ledger only once it has its size.
                 chained.last_readable, chained.closed = ledger.entries - 1, True
             chained.closed_ms = ledger.timestamp
-            self._ledgers[ledger.ledger_id] = chained
+            self._ledgers[chained.ledger_id] = chained
         self._order = tuple(self._ledgers)
         self._first_open = next(iter(self.open_ledgers), None)
 

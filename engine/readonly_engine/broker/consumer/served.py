@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from readonly_engine.broker.consumer.client_consumer import KEEPER_CHANGED, ClientConsumer
 from readonly_engine.broker.consumer.exclusives import is_exclusive
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from readonly_engine.wire.pulsar_pb2 import CommandConsumerStatsResponse, CommandSubscribe
 
 log = logging.getLogger(__name__)
+
+_NO_LEASE: Final = OwnerLease()
+"""That of consumers before they join, and without a durable cursor: these need none. Nothing extends it."""
 
 
 class ServedConsumer(ClientConsumer):
@@ -87,7 +90,7 @@ class ServedConsumer(ClientConsumer):
         self._end_of_topic_sent = False
         self._newest_ledger = -1
         self.in_sync = True
-        self.lease = OwnerLease()
+        self.lease = _NO_LEASE
         self.lease_valid = True
         self._saving_batches: asyncio.Task[None] | None = None
 
@@ -163,9 +166,14 @@ class ServedConsumer(ClientConsumer):
             )
         self.subscription = subscription
         if subscription.durable:
-            self.connection.services.owner_leases.subscribed(self, sent)
+            self._begin_lease(sent)
         if self._active is not None:
             subscription.active_changed(self, active=self._active)
+
+    def _begin_lease(self, sent: float) -> None:
+        if self.lease is _NO_LEASE:
+            self.lease = OwnerLease()
+        self.connection.services.owner_leases.subscribed(self, sent)
 
     def _leave(self) -> None:
         if self.subscription is not None:
@@ -304,7 +312,7 @@ class ServedConsumer(ClientConsumer):
         except MetadataError as error:
             log.info("check for another owner failed: topic=%s error=%s", self.topic, error)
             return
-        if newest == self._newest_ledger:
+        if newest == self._newest_ledger and self.lease is not _NO_LEASE:
             self.connection.services.owner_leases.extend_unowned(self, checked_at)
 
     def mark_delete_position(self) -> Position | None:
@@ -331,7 +339,7 @@ class ServedConsumer(ClientConsumer):
                 replaceable = self.lease.lapsed or subscription.kind in CUMULATIVE_TYPES
                 if replaceable and not subscription.is_at_end(state):
                     subscription.refresh()  # another consumer may have acked entries after the mark-delete position meanwhile
-                self.connection.services.owner_leases.subscribed(self, sent)
+                self._begin_lease(sent)
 
 
 class OwnerKeptConsumer(ServedConsumer):

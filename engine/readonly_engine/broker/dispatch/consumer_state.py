@@ -106,7 +106,7 @@ class Dispatcher(Protocol):
     """
 
     @property
-    def consumers(self) -> list[ConsumerState]:
+    def consumers(self) -> Sequence[ConsumerState]:
         """The consumers."""
 
     def add(self, consumer: ConsumerState) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _NOTHING: Final[frozenset[Position]] = frozenset()
 _NO_BATCHES: Final[dict[Position, int]] = {}
+_NO_RANGES: Final = PositionRanges()
 """Those of cursors without any; nothing is added here."""
 
 MAX_RANGES_WITH_UNKNOWN: Final = 10_000
@@ -39,13 +40,14 @@ class CursorReplica:
 
     def __init__(self, chain: LedgerChain, mark_delete: Position) -> None:
         self._chain = chain
-        self._acked = PositionRanges()
+        self._acked = _NO_RANGES
         self._unacked = _NO_BATCHES
         self._withheld: set[Position] | frozenset[Position] = _NOTHING  # shared, because few subscriptions have any
         self.mark_delete = self.owner_mark_delete = mark_delete
 
     def load_acked_ranges(self, ranges: Iterable[tuple[Position, Position]]) -> None:
         """Add acked ranges (lower, upper] of the owner's cursor, such as its individuallyDeletedMessages."""
+        self._make_ranges()
         self._acked.add_ranges((max(lower, self.mark_delete), upper) for lower, upper in ranges)
         self._advance()
         self._unacked = {
@@ -111,6 +113,7 @@ class CursorReplica:
         """Ack one entry."""
         self._unacked.pop(position, None)
         if position > self.mark_delete:
+            self._make_ranges()
             self._acked.add(position)
             self._advance()
 
@@ -260,7 +263,12 @@ class CursorReplica:
     def _add_run(self, ledger_id: int, first: int, last: int) -> None:
         upper = Position(ledger_id, last)
         if upper > self.mark_delete:
+            self._make_ranges()
             self._acked.add_range(max(self.mark_delete, Position(ledger_id, first - 1)), upper)
+
+    def _make_ranges(self) -> None:
+        if self._acked is _NO_RANGES:
+            self._acked = PositionRanges()
 
     def _advance(self) -> None:
         """Move the mark-delete position over the acked ranges right after it."""

@@ -44,19 +44,18 @@ class SingleActiveDispatcher:
         self._elected = elected
         self._next = cursor.first_unacked()
         self._keys: HashRangeSelector | None = None
-        self.consumers: list[ConsumerState] = []
+        self.consumers: tuple[ConsumerState, ...] = ()
         self.active: ConsumerState | None = None
 
     def add(self, consumer: ConsumerState) -> None:
         """Add a consumer; activate it unless the owner elects."""
-        self.consumers.append(consumer)
+        self.consumers += (consumer,)
         if not self._elected:
             self.activate(consumer)
 
     def remove(self, consumer: ConsumerState) -> None:
         """Remove a consumer."""
-        if consumer in self.consumers:
-            self.consumers.remove(consumer)
+        self.consumers = tuple([one for one in self.consumers if one is not consumer])
         self.deactivate(consumer)
 
     def activate(self, consumer: ConsumerState) -> None:

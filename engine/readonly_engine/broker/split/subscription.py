@@ -274,7 +274,7 @@ class SplitSubscription(Subscription):
     def add(self, consumer: Subscriber) -> None:
         """Add a consumer that has subscribed. One that only acks gets no messages here."""
         if consumer.acks_only:
-            self._consumers[id(consumer.dispatch_state)] = consumer
+            self._consumers[consumer.dispatch_state] = consumer
             self.runner.begin()
             return
         super().add(consumer)
@@ -283,7 +283,7 @@ class SplitSubscription(Subscription):
     def remove(self, consumer: Subscriber) -> None:
         """Remove a consumer."""
         if consumer.acks_only:
-            self._consumers.pop(id(consumer.dispatch_state), None)
+            self._consumers.pop(consumer.dispatch_state, None)
             return
         super().remove(consumer)
         self.runner.remove(consumer.dispatch_state)

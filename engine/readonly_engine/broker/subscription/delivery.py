@@ -110,16 +110,20 @@ class DeliveryLoop(Pausable):
         self._membership: FanoutMembership | None = None
         self._activating: tuple[Subscriber, asyncio.Task[None]] | None = None
         self._moving = 0
-        self._consumers: SmallMap[int, Subscriber] = SmallMap()  # by id() of their ConsumerState
+        self._consumers: SmallMap[ConsumerState, Subscriber] = SmallMap()
         self._reading: asyncio.Task[None] | None = None
         self._closed = False
         self._transactions = parts.transactions
-        self._read_gate = TransactionReadGate(parts.transactions, view.chain, self._cursor)
-        self._read_gate.check_open_transactions(parts.state.last)
+        self._read_gate = TransactionReadGate(parts.transactions)
+        self._check_open_transactions(parts.state.last)
 
     def _make_dispatcher(self, parts: SubscriptionParts) -> Dispatcher:
         """Make the dispatcher, for the copy of the cursor."""
         return make_dispatcher(parts.subscribe, parts.view.chain, self._cursor, parts.settings)
+
+    def _check_open_transactions(self, last: Position) -> None:
+        """Find open transactions with messages before the start; `last`: up to there the owner lets consumers read."""
+        self._read_gate.check_open_transactions(self._log.chain.after(last), self._cursor.first_unacked())
 
     def _owned_from(self, position: Position) -> int:  # noqa: ARG002
         """Number of entries that one read may have, where other brokers read others; 0 for read-ahead of a backlog."""
@@ -132,13 +136,13 @@ class DeliveryLoop(Pausable):
 
     def start(self) -> None:
         """Listen to the topic."""
-        self._log.listen(self.read_more, latency_tolerant=self._multiple is not None)
+        self._log.listen(self, latency_tolerant=self._multiple is not None)
 
     def close(self) -> None:
         """Stop delivery permanently."""
         self.leave_fanout()
         self._closed = True
-        self._log.unlisten(self.read_more)
+        self._log.unlisten(self)
         self._transactions.forget(self.read_more)
         if self._reading is not None:
             self._reading.cancel()
@@ -160,7 +164,7 @@ class DeliveryLoop(Pausable):
         if self._membership is not None:
             self._membership.leave()
             self._membership = None
-            self._log.listen(self.read_more)
+            self._log.listen(self)
 
     def _check_fanout(self) -> None:
         """Leave the fan-out group if entries after the delivered ones are acked, because then each entry needs a check."""
@@ -178,6 +182,10 @@ class DeliveryLoop(Pausable):
         """Add the entries that the fan-out group has delivered to the counters."""
         if self._membership is not None:
             self._membership.flush_accounting()
+
+    def __call__(self) -> None:
+        """Handle new entries, as the log's listener: smaller than a bound method, of which each subscription would have one."""
+        self.read_more()
 
     def read_more(self) -> None:
         """Deliver all entries that can be delivered now, and start a read for missing ones."""
@@ -247,7 +255,7 @@ class DeliveryLoop(Pausable):
         state = dispatcher.dispatch_batch(batch, permits)
         if state is None:
             return False
-        consumer = self._consumers[id(state)]
+        consumer = self._consumers[state]
         if permits and batch.size >= LARGE_ENTRY * len(batch):
             pieces = batch.pieces(consumer.consumer_id, self.topic.partition, state.epoch, state.exposed)
             size = consumer.deliver_pieces(pieces, batch.messages)
@@ -268,10 +276,10 @@ class DeliveryLoop(Pausable):
         single = self._single
         if self._fanout is None or single is None or single.active is None or self._activating is not None:
             return
-        consumer = self._consumers[id(single.active)]
+        consumer = self._consumers[single.active]
         self._membership = join_fanout(self._fanout, self, consumer, single, self.counters, self.topic.partition)
         if self._membership is not None:
-            self._log.unlisten(self.read_more)
+            self._log.unlisten(self)
             self._transactions.forget(self.read_more)
 
     def _notify_end_of_topic(self) -> None:
@@ -331,7 +339,7 @@ class DeliveryLoop(Pausable):
 
     def _send_entry(self, delivery: Delivery) -> None:
         state, entry, redelivery_count, unacked = delivery
-        consumer = self._consumers[id(state)]
+        consumer = self._consumers[state]
         frame = entry.frame(
             consumer.consumer_id, self.topic.partition, state.epoch, state.exposed, redelivery_count, unacked
         )
@@ -340,7 +348,7 @@ class DeliveryLoop(Pausable):
             self._sample(entry)
 
     def _send_run(self, state: ConsumerState, entries: Sequence[TopicEntry], messages: int) -> None:
-        consumer = self._consumers[id(state)]
+        consumer = self._consumers[state]
         frames = encode_views(entries, consumer.consumer_id, self.topic.partition, state.epoch, 0, state.exposed)
         self._sent(consumer, frames, len(entries), messages)
         if self._latency.due:

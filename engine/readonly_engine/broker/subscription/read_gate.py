@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 from readonly_engine.wire.entry_view import summarize
 
 if TYPE_CHECKING:
-    from readonly_engine.broker.dispatch.cursor import CursorReplica
-    from readonly_engine.topic.chain import LedgerChain
     from readonly_engine.topic.entries import TopicEntry
     from readonly_engine.topic.position import Position
     from readonly_engine.topic.transactions import TopicTransactions
@@ -22,26 +20,23 @@ class TransactionReadGate:
 
     Args:
         transactions: transactions of the topic.
-        chain: ledgers of the topic.
-        cursor: the copy of the cursor.
     """
 
-    __slots__ = ("_chain", "_cursor", "_start", "_transactions")
+    __slots__ = ("_start", "_transactions")
 
-    def __init__(self, transactions: TopicTransactions, chain: LedgerChain, cursor: CursorReplica) -> None:
+    def __init__(self, transactions: TopicTransactions) -> None:
         self._transactions = transactions
-        self._chain = chain
-        self._cursor = cursor
         self._start: Position | None = None
 
-    def check_open_transactions(self, last: Position) -> None:
+    def check_open_transactions(self, following: Position, start: Position) -> None:
         """Find open transactions with messages before the start of the subscription, which it never reads.
 
         Args:
-            last: position up to which the owner lets consumers read, so that no earlier message is of an open transaction.
+            following: the position after the last one up to which the owner lets consumers read: no earlier message is of an open
+                transaction.
+            start: the first position that the subscription reads.
         """
-        following = self._chain.after(last)
-        if self._start is None and following < self._cursor.first_unacked():
+        if self._start is None and following < start:
             self._start = following
 
     def allows(self, position: Position) -> bool:

@@ -143,7 +143,7 @@ class Subscription(DeliveryLoop):
     def add(self, consumer: Subscriber) -> None:
         """Add a consumer that has subscribed."""
         self.leave_fanout()
-        self._consumers[id(consumer.dispatch_state)] = consumer
+        self._consumers[consumer.dispatch_state] = consumer
         if self._grouped_acks is not None:
             consumer.owner_consumer.share_acks(self._grouped_acks)
         self._dispatcher.add(consumer.dispatch_state)
@@ -157,7 +157,7 @@ class Subscription(DeliveryLoop):
             self._stop_activating()
         if self._grouped_acks is not None:
             self._grouped_acks.flush_all()  # before another broker can read the owner's cursor
-        if self._consumers.pop(id(consumer.dispatch_state), None) is not None:
+        if self._consumers.pop(consumer.dispatch_state, None) is not None:
             self._dispatcher.remove(consumer.dispatch_state)
             self.on_lease_changed()
             self.read_more()
@@ -235,7 +235,7 @@ class Subscription(DeliveryLoop):
     def active_changed(self, consumer: Subscriber, *, active: bool) -> None:
         """Handle ACTIVE_CONSUMER_CHANGE: the owner has elected the active consumer of a Failover subscription."""
         dispatcher = self._dispatcher
-        if not isinstance(dispatcher, SingleActiveDispatcher) or id(consumer.dispatch_state) not in self._consumers:
+        if not isinstance(dispatcher, SingleActiveDispatcher) or consumer.dispatch_state not in self._consumers:
             return
         self.leave_fanout()
         if not active:
@@ -263,7 +263,7 @@ class Subscription(DeliveryLoop):
                 wait.cancel()
         state = await self._cursor_sync.catch_up(consumer.owner_consumer)
         self._activating = None
-        self._read_gate.check_open_transactions(state.last)
+        self._check_open_transactions(state.last)
         self.leave_fanout()
         dispatcher.activate(consumer.dispatch_state)
         self.on_lease_changed()
@@ -459,7 +459,7 @@ class Subscription(DeliveryLoop):
 
     def _cursor_moved(self, state: OwnerCursorState) -> None:
         self._dispatcher.cursor_moved()
-        self._read_gate.check_open_transactions(state.last)
+        self._check_open_transactions(state.last)
         self.read_more()
 
     # Transactions

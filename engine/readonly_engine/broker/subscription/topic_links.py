@@ -77,8 +77,8 @@ class TopicLinks:
         self._shared = shared
         self._topic = topic
 
-    async def last_entry(self) -> Position | None:
-        """Return the topic's last entry on its owner; None if the owner does not answer."""
+    async def __call__(self) -> Position | None:
+        """Return the topic's last entry on its owner; None if the owner does not answer. The topic's log calls it."""
         shared, topic = self._shared, self._topic
         served = shared.topics.get(topic)
         if shared.replaying or (served is not None and served.transactions.used):

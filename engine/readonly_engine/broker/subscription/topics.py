@@ -368,8 +368,8 @@ class TopicRegistry:
 
     def _open(self, topic: TopicName, links: TopicLinks) -> TopicLog:
         if self._replay is None:
-            return self._make_log(topic, links.last_entry, self._on_deleted)
-        parts = (self._cluster, self._pool, self._cache, links.last_entry, self._tiered, self._on_deleted, self._replay)
+            return self._make_log(topic, links, self._on_deleted)
+        parts = (self._cluster, self._pool, self._cache, links, self._tiered, self._on_deleted, self._replay)
         return ReplayLog(topic, *parts)
 
     def subscriptions(self) -> list[Subscription]:

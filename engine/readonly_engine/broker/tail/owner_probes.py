@@ -52,20 +52,15 @@ class OwnerProbes:
 
     def __init__(self) -> None:
         self._owners: dict[str, _Owner] = {}
-        self._connections: dict[PushedTail, OwnerConnection] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, tail: PushedTail, connection: OwnerConnection) -> None:
         """Add a topic that the owner pushes on a connection."""
-        self._connections[tail] = connection
         self._owners.setdefault(connection.url, _Owner()).tails.setdefault(connection, set()).add(tail)
         self._start()
 
-    def remove(self, tail: PushedTail) -> None:
-        """Remove a topic, if it is known: its owner does not push it any more."""
-        connection = self._connections.pop(tail, None)
-        if connection is None:
-            return
+    def remove(self, tail: PushedTail, connection: OwnerConnection) -> None:
+        """Remove a topic that was added with this connection: its owner does not push it any more."""
         owner = self._owners[connection.url]
         owner.tails[connection].discard(tail)
         if not owner.tails[connection]:

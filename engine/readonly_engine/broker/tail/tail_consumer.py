@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from readonly_engine.background import ends
 from readonly_engine.bookkeeper.errors import BookKeeperError
-from readonly_engine.broker.tail.budget import RETURN_S, PushBudget, SourceSchedule
+from readonly_engine.broker.tail.budget import RETURN_S, PushBudget, PushTotals, SourceSchedule
 from readonly_engine.broker.tail.idle_checks import IdleChecks
 from readonly_engine.broker.tail.tail_splice import TailSplice
 from readonly_engine.owner.errors import OwnerRefusedError, RelayError
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from readonly_engine.broker.fanout.tail_fanout import TailFanout
-    from readonly_engine.broker.tail.budget import PushTotals, TailSettings
+    from readonly_engine.broker.tail.budget import TailSettings
     from readonly_engine.broker.tail.owner_probes import OwnerProbes
     from readonly_engine.broker.tail.splicing import Splicing
     from readonly_engine.owner.connection import OwnerConnection
@@ -174,7 +174,7 @@ class TailConsumer:
         self._probes = probes
         self._loop = asyncio.get_running_loop()
         self._rate = settings.rate
-        self._budget = PushBudget(self._rate, self._loop.time())
+        self._budget: PushBudget | None = None  # since the first entry
         self._pushed_at: float | None = None
         self._schedule: SourceSchedule | None = None  # since the budget was first exhausted
         self._connection: OwnerConnection | None = None
@@ -210,7 +210,7 @@ class TailConsumer:
         """What the owner has pushed."""
         if self._splice is not None and self._splice.running:
             self._splice.flush()
-        return self._budget.delivered
+        return PushTotals() if self._budget is None else self._budget.delivered
 
     def start(self) -> None:
         """Subscribe, unless that is done, under way or due later. A consumer has joined the topic, or returned to its owner."""
@@ -396,13 +396,14 @@ class TailConsumer:
         now = self._loop.time()
         self._apply_bound()
         needed = self._log.followed > Follow.LEDGERS
-        permits = self._budget.take(self._rate.window, now) if needed else 0
+        window = self._rate.window  # the first one does not exhaust a full budget
+        permits = 0 if not needed else window if self._budget is None else self._budget.take(window, now)
         if not permits:
             self._close_consumer(connection, consumer_id)
             self._later(RETURN_S[0], self._begin)
             return
         self._connection, self._consumer_id = connection, consumer_id
-        connection.call_with_entries(consumer_id, self.on_entries)
+        connection.call_with_entries(consumer_id, self)
         self._probes.add(self, connection)
         self._retry_s, self._refused, self._failure = RETRY_S[0], "", ""
         self._pushed_at = now
@@ -418,10 +419,20 @@ class TailConsumer:
             self._links.subscriptions(), across_zones=log_.has_nearer_replicas, end_only=log_.followed < Follow.ENTRIES
         )
         if rate != self._rate:
+            budget = self._budget if self._connection is None else self._spent()
             self._rate = rate
-            self._budget.set_rate(rate)
+            if budget is not None:
+                budget.set_rate(rate)
             if self._schedule is not None:
                 self._schedule.set_rate(rate)
+
+    def _spent(self) -> PushBudget:
+        """Return the budget while the owner pushes. Until the first entry it is full, but for one window."""
+        if self._budget is None:
+            now = self._loop.time()
+            self._budget = PushBudget(self._rate, now)
+            self._budget.take(self._rate.window, now)
+        return self._budget
 
     def _flow(self, permits: int) -> None:
         if self._connection is not None:
@@ -444,8 +455,8 @@ class TailConsumer:
     def on_connection_lost(self) -> None:
         """Poll bookies soon, and subscribe again: the owner has gone, or the topic has moved."""
         if self._connection is not None:
-            self._connection = None
-            self._stopped()
+            connection, self._connection = self._connection, None
+            self._stopped(connection)
             self._poll_bookies_soon()
             self._ownerless = self._lacks_connection()
             self._retry_later()
@@ -496,7 +507,7 @@ class TailConsumer:
         if self._ack_timer is None:
             self._ack_timer = self._loop.call_at(now + ACK_S, self._ack_due)
         messages, size = (last.messages, last.size) if count == 1 else summarize(pushed)[:2]
-        budget = self._budget
+        budget = self._budget or self._spent()
         budget.on_delivered(messages, size)
         if budget.bytes_left < 0:
             self._read_bookies()
@@ -510,11 +521,13 @@ class TailConsumer:
             spare = budget.permits - self._rate.window // 2 - 1
             splice.begin(self._connection, self._consumer_id, position, spare, budget.bytes_left)
 
+    __call__ = on_entries  # smaller than a bound method, of which each topic would have one
+
     def on_spliced(self, last: Position, messages: int, size: int) -> None:
         """As PushedTail."""
         self._next = (last.ledger_id, last.entry_id + 1)
         self._unacked = last
-        self._budget.on_delivered(messages, size)
+        self._spent().on_delivered(messages, size)
 
     def _note_gaps(self, entries: list[TopicEntry]) -> None:
         """Record whether the owner left out entries: markers, or messages of aborted transactions."""
@@ -529,10 +542,11 @@ class TailConsumer:
     def _give_permits(self, now: float) -> None:
         """Fill the owner's window of permits; if the budget has not as many, read bookies."""
         self._apply_bound()
-        wanted = self._rate.window - self._budget.permits
+        budget = self._spent()
+        wanted = self._rate.window - budget.permits
         if wanted <= 0:
             return  # the window is smaller than before
-        permits = self._budget.take(wanted, now)
+        permits = budget.take(wanted, now)
         if not permits:
             self._read_bookies()
             return
@@ -644,22 +658,23 @@ class TailConsumer:
         connection, self._connection = self._connection, None
         assert connection is not None
         self._close_consumer(connection, self._consumer_id)
-        self._stopped()
+        self._stopped(connection)
 
     def _changed(self) -> None:
         self.changes += 1
         self._links.count_tail_change()
 
-    def _stopped(self) -> None:
+    def _stopped(self, connection: OwnerConnection) -> None:
         if self._splice is not None:
             self._splice.end()
         for timer in (self._check_timer, self._ack_timer):
             if timer is not None:
                 timer.cancel()
         self._check_timer = self._ack_timer = self._unacked = None
-        self._probes.remove(self)
+        self._probes.remove(self, connection)
         self._changed()
-        self._budget.end()
+        if self._budget is not None:
+            self._budget.end()
         self._log.push_ended()
 
     @staticmethod

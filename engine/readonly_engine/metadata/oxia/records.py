@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from readonly_engine.metadata.oxia.index import WatchIndex
-    from readonly_engine.metadata.watches import NodeWatch
+    from readonly_engine.metadata.watches import NodeWatch, PollRounds
     from readonly_engine.wire.oxia_pb2 import GetResponse
 
 
@@ -30,10 +30,11 @@ class RecordValues:
     Args:
         read: reads a record.
         watches: all watches of the store.
+        rounds: polls them.
     """
 
-    def __init__(self, read: Read, watches: WatchIndex) -> None:
-        self._read, self._watches = read, watches
+    def __init__(self, read: Read, watches: WatchIndex, rounds: PollRounds) -> None:
+        self._read, self._watches, self.rounds = read, watches, rounds
 
     async def read(self, path: str) -> NodeRead[Versioned | None]:
         """As NodeSource."""
@@ -56,10 +57,13 @@ class ChildNames:
     Args:
         list_: lists the children of a record.
         watches: all watches of the store.
+        rounds: polls them.
     """
 
-    def __init__(self, list_: Callable[[str], Awaitable[frozenset[str]]], watches: WatchIndex) -> None:
-        self._list, self._watches = list_, watches
+    def __init__(
+        self, list_: Callable[[str], Awaitable[frozenset[str]]], watches: WatchIndex, rounds: PollRounds
+    ) -> None:
+        self._list, self._watches, self.rounds = list_, watches, rounds
 
     async def read(self, path: str) -> NodeRead[frozenset[str]]:
         """As NodeSource."""

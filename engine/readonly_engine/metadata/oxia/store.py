@@ -77,9 +77,9 @@ class OxiaStore:
         self.address = address
         self._router = Router(address, namespace, Channels(channel_credentials(security)))
         self._watches = WatchIndex()
-        self._values = RecordValues(self._read, self._watches)
-        self._names = ChildNames(self._list, self._watches)
-        self._rounds = PollRounds()
+        rounds = PollRounds()
+        self._values = RecordValues(self._read, self._watches, rounds)
+        self._names = ChildNames(self._list, self._watches, rounds)
         self._notifications = Notifications(self._router, self._watches.notify, self._watches.refresh_all)
         self._session = Session(self._router, self._notify_lease, self._register_all)
         self._session_listeners: list[Callable[[SessionLease], None]] = []
@@ -132,13 +132,13 @@ class OxiaStore:
 
     def watch(self, path: str, changed: Callable[[Versioned | None], None]) -> NodeWatch[Versioned | None]:
         """Watch a record's value."""
-        watch = NodeWatch(path, self._values, changed, self._rounds)
+        watch = NodeWatch(path, self._values, changed)
         self._watches.add(path, watch)
         return watch
 
     def watch_children(self, path: str, changed: Callable[[frozenset[str]], None]) -> NodeWatch[frozenset[str]]:
         """Watch the names of a record's children."""
-        watch = NodeWatch(path, self._names, changed, self._rounds)
+        watch = NodeWatch(path, self._names, changed)
         self._watches.add_children(path, watch)
         return watch
 

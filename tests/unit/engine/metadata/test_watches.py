@@ -19,7 +19,7 @@ class Node:
         self.down = False
         self.told = []
         self.rounds = PollRounds()
-        self.watch = NodeWatch("/node", self, self.told.append, self.rounds)
+        self.watch = NodeWatch("/node", self, self.told.append)
 
     async def read(self, path):
         assert path == "/node"
@@ -102,6 +102,9 @@ async def test_one_timer_polls_all_nodes_by_turns_and_ends_with_the_last(monkeyp
     rounds, probed = PollRounds(), []
 
     class Nodes:
+        def __init__(self):
+            self.rounds = rounds
+
         async def read(self, _path):
             return NodeRead("one", 1)
 
@@ -112,7 +115,7 @@ async def test_one_timer_polls_all_nodes_by_turns_and_ends_with_the_last(monkeyp
         def stopped(self, _watch):
             pass
 
-    many = [NodeWatch(number, Nodes(), lambda _: None, rounds) for number in range(50)]
+    many = [NodeWatch(number, Nodes(), lambda _: None) for number in range(50)]
     await asyncio.gather(*(one._task for one in many))
     assert [seconds for seconds, _ in due] == [watches.POLL_INTERVAL_S], "the first one has set the timer"
     many[1].stop()
@@ -136,7 +139,8 @@ class Crowd:
     def __init__(self, count):
         self.gate, self.under_way, self.most, self.read_paths = asyncio.Event(), 0, 0, []
         self.gate.set()
-        self.watches = [NodeWatch(f"/node-{number}", self, lambda _: None, PollRounds()) for number in range(count)]
+        self.rounds = PollRounds()
+        self.watches = [NodeWatch(f"/node-{number}", self, lambda _: None) for number in range(count)]
 
     async def read(self, path):
         self.under_way += 1

@@ -25,12 +25,12 @@ class Tail:
     """A topic that an owner pushes."""
 
     def __init__(self, probes, connection):
-        self.probes, self.silent = probes, 0
+        self.probes, self.connection, self.silent = probes, connection, 0
         probes.add(self, connection)
 
     def on_silent(self):
         self.silent += 1
-        self.probes.remove(self)
+        self.probes.remove(self, self.connection)
 
 
 def scene(play):
@@ -87,8 +87,7 @@ def test_a_probed_connection_that_is_gone_is_no_silent_owner():
         silent, other = Connection(answers=False), Connection()
         gone, kept = Tail(probes, silent), Tail(probes, other)
         probes.check(0.0)
-        probes.remove(gone)
-        probes.remove(gone)
+        probes.remove(gone, silent)
         probes.check(SILENT_S)
         assert (gone.silent, kept.silent, other.pings) == (0, 0, 1)
 
@@ -100,7 +99,7 @@ async def test_the_timer_runs_while_there_are_topics(monkeypatch):
     probes, connection = OwnerProbes(), Connection()
     tail = Tail(probes, connection)
     await until(lambda: connection.pings > 3)
-    probes.remove(tail)
+    probes.remove(tail, connection)
     await asyncio.sleep(0.01)
     pings = connection.pings
     await asyncio.sleep(0.01)
