@@ -419,10 +419,9 @@ class TailConsumer:
             self._links.subscriptions(), across_zones=log_.has_nearer_replicas, end_only=log_.followed < Follow.ENTRIES
         )
         if rate != self._rate:
-            budget = self._budget if self._connection is None else self._spent()
             self._rate = rate
-            if budget is not None:
-                budget.set_rate(rate)
+            if self._budget is not None:
+                self._budget.set_rate(rate)
             if self._schedule is not None:
                 self._schedule.set_rate(rate)
 
