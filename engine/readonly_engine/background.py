@@ -47,6 +47,20 @@ async def _keep_going(work: Callable[[], Coroutine[Any, Any, None]], what: str) 
         await asyncio.sleep(RESTART_DELAY_S)
 
 
+def next_tick(now: float, interval_s: float) -> float:
+    """Return the time of the next tick, half an interval away at least. All ticks are multiples of their interval.
+
+    So work that a broker at rest repeats shares its wake-ups.
+    """
+    return (round(now / interval_s) + 1) * interval_s
+
+
+async def sleep_to_tick(interval_s: float) -> None:
+    """Sleep until the next tick (`next_tick`)."""
+    now = asyncio.get_running_loop().time()
+    await asyncio.sleep(next_tick(now, interval_s) - now)
+
+
 def fires_by(timer: asyncio.Handle | None, due: float) -> bool:
     """Return whether a timer is set, and fires at a time or earlier.
 

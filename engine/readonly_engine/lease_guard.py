@@ -9,6 +9,7 @@ import asyncio
 import math
 from typing import TYPE_CHECKING, Final
 
+from readonly_engine.background import next_tick
 from readonly_engine.clock import lease_time
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ class LeaseGuard:
     def start(self) -> None:
         """Start checking every TICK_S."""
         self.check_all()
-        self._timer = asyncio.get_running_loop().call_later(TICK_S, self.start)
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_at(next_tick(loop.time(), TICK_S), self.start)
 
     def stop(self) -> None:
         """Stop the timer."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
+from readonly_engine.background import sleep_to_tick
 from readonly_engine.config.kinds import is_locality
 
 if TYPE_CHECKING:
@@ -49,4 +49,4 @@ class LocalityFile:
         """Poll the file forever."""
         while True:
             self.reload()
-            await asyncio.sleep(POLL_S)
+            await sleep_to_tick(POLL_S)

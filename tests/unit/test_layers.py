@@ -48,7 +48,7 @@ BELOW = {
     "doctor": {"tool", "broker", "owner", "tiered", "bookkeeper", "metadata", "wire", "config", "net"},
     "sizing": {"tool", "doctor", "broker", "owner", "topic", "metadata", "config", "net", "status"},
     "status": set(),
-    "http": {"status", "broker", "owner", "topic", "bookkeeper", "metadata", "wire", "net"},
+    "http": {"status", "broker", "owner", "topic", "bookkeeper", "metadata", "wire", "net", "background"},
     "top": {"status", "tool", "config", "net"},
     "demo": {"top", "tool", "metadata", "config"},
     "workers": {"status", "http", "config", "net", "background"},

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.registry import Collector
 
+from readonly_engine.background import next_tick
 from readonly_engine.http.exposition import cumulative
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ class EventLoopDelay(Collector):
     def start(self) -> None:
         """Start to measure."""
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_at(loop.time() + EVERY_S, self._measure, loop.time() + EVERY_S)
+        due = next_tick(loop.time(), EVERY_S)
+        self._timer = loop.call_at(due, self._measure, due)
 
     def stop(self) -> None:
         """Stop to measure."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
+from readonly_engine.background import next_tick
+
 SLOTS = 30
 TICK_S = 1.0
 """A connection is checked every SLOTS ticks: 30 s, the default of keepAliveIntervalSeconds of a stock broker."""
@@ -27,7 +29,8 @@ class KeepAlive:
 
     def start(self) -> None:
         """Start the timer."""
-        self._timer = asyncio.get_running_loop().call_later(TICK_S, self._ticked)
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_at(next_tick(loop.time(), TICK_S), self._ticked)
 
     def stop(self) -> None:
         """Stop the timer."""

@@ -8,7 +8,7 @@ import os
 import socket
 from typing import TYPE_CHECKING
 
-from readonly_engine.background import run_forever
+from readonly_engine.background import run_forever, sleep_to_tick
 from readonly_engine.net.interfaces import local_hosts
 from readonly_engine.net.tls import HANDSHAKE_TIMEOUT_S
 
@@ -80,7 +80,7 @@ class TlsListener:
 
     async def _watch(self) -> None:
         while True:
-            await asyncio.sleep(POLL_S)
+            await sleep_to_tick(POLL_S)
             context = self._context.get()
             if context is not self._current:
                 try:

@@ -30,6 +30,21 @@ def test_a_loop_that_fails_begins_again_and_says_so(monkeypatch, caplog):
     assert all("surprise" in str(record.exc_info[1]) for record in said)
 
 
+@pytest.mark.parametrize(
+    ("now", "interval_s", "due"),
+    [
+        (10.0, 1.0, 11.0),
+        (9.9994, 1.0, 11.0),  # a timer of uvloop may fire this early
+        (10.001, 1.0, 11.0),
+        (10.49, 1.0, 11.0),
+        (10.51, 1.0, 12.0),  # the first one, from any time on
+        (10.0, 0.5, 10.5),
+    ],
+)
+def test_repeated_work_has_its_ticks_together(now, interval_s, due):
+    assert background.next_tick(now, interval_s) == due
+
+
 class Part:
     """A part of a broker."""
 

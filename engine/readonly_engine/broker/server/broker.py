@@ -9,7 +9,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from readonly_engine.background import run_forever
+from readonly_engine.background import run_forever, sleep_to_tick
 from readonly_engine.broker.consumer.exclusives import ExclusiveConsumers
 from readonly_engine.broker.consumer.route import CLAIMED_TYPES
 from readonly_engine.broker.consumer.split import connect_to_coordinator
@@ -399,7 +399,7 @@ class Broker:
 
     async def _watch_bindings(self) -> None:
         while True:
-            await asyncio.sleep(BINDINGS_POLL_S)
+            await sleep_to_tick(BINDINGS_POLL_S)
             before = self.bindings
             self._load_bindings()
             if self.bindings is not before:

@@ -6,11 +6,11 @@ its clients should return.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from typing import TYPE_CHECKING, Protocol
 
+from readonly_engine.background import sleep_to_tick
 from readonly_engine.broker.consumer.services import Services
 from readonly_engine.broker.pool.member_selector import excess
 from readonly_engine.broker.pool.returned_localities import Period, ReturnedLocalities
@@ -19,6 +19,7 @@ from readonly_engine.broker.subscription.pause import Pause
 from readonly_engine.config.listeners import NO_URLS
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
 
     from readonly_engine.broker.consumer.client_consumer import ClientConsumer
@@ -74,7 +75,7 @@ class Rebalancer:
         uneven = 0
         while True:
             for _ in range(round(POLL_INTERVAL_S / LOCALITY_INTERVAL_S)):
-                await asyncio.sleep(LOCALITY_INTERVAL_S)
+                await sleep_to_tick(LOCALITY_INTERVAL_S)
                 self._follow_localities()
             own = self._broker.limits.consumers
             returning = self._send_back(max(1, int(own * MAX_MOVED_FRACTION)))

@@ -9,6 +9,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
+from readonly_engine.background import next_tick
+
 if TYPE_CHECKING:
     from readonly_engine.owner.connection import OwnerConnection
 
@@ -91,7 +93,8 @@ class OwnerProbes:
 
     def _start(self) -> None:
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(PROBE_S, self._tick)
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_at(next_tick(loop.time(), PROBE_S), self._tick)
 
     def _tick(self) -> None:
         self._timer = None

@@ -101,7 +101,7 @@ def play(monkeypatch, broker, seconds, at):
                 ended.set()
                 await sleep(60)
 
-        monkeypatch.setattr(rebalance, "asyncio", SimpleNamespace(sleep=second))
+        monkeypatch.setattr(rebalance, "sleep_to_tick", second)
         monkeypatch.setattr(rebalance, "time", SimpleNamespace(monotonic=lambda: clock.now))
         broker.tasks = []
         rebalancer = Rebalancer(broker)
