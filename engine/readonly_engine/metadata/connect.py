@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from readonly_engine.metadata.security import StoreSecurity
-    from readonly_engine.metadata.store import MetadataStore
+    from readonly_engine.metadata.store import WatchedStore
     from readonly_engine.metadata.url import MetadataUrl
     from readonly_engine.net.durations import Durations
 
 
-def _zookeeper(url: MetadataUrl, security: StoreSecurity) -> MetadataStore:
+def _zookeeper(url: MetadataUrl, security: StoreSecurity) -> WatchedStore:
     # The target of a migration is reached without TLS, as by the owner brokers (DualMetadataStore.initializeTargetStore).
     return MigratableStore(ZooKeeperStore(f"{url.hosts}{url.root}", security), store_at)
 
@@ -35,7 +35,7 @@ def _check_zookeeper(security: StoreSecurity) -> None:
         ClientTls(security.tls)
 
 
-def _oxia(url: MetadataUrl, security: StoreSecurity) -> MetadataStore:
+def _oxia(url: MetadataUrl, security: StoreSecurity) -> WatchedStore:
     from readonly_engine.metadata.oxia.store import OxiaStore  # noqa: PLC0415 - loads gRPC, which ZooKeeper does without
 
     return OxiaStore(url.hosts, url.root, security)
@@ -55,7 +55,7 @@ class Connector(NamedTuple):
         check: checks the files of TLS and login.
     """
 
-    make: Callable[[MetadataUrl, StoreSecurity], MetadataStore]
+    make: Callable[[MetadataUrl, StoreSecurity], WatchedStore]
     check: Callable[[StoreSecurity], None]
 
 
@@ -65,7 +65,7 @@ CONNECTORS: Final[Mapping[StoreKind, Connector]] = {
 }
 
 
-def store_at(url: MetadataUrl, security: StoreSecurity = OPEN_STORE) -> MetadataStore:
+def store_at(url: MetadataUrl, security: StoreSecurity = OPEN_STORE) -> WatchedStore:
     """Return the metadata store of a URL, which `start` connects.
 
     Args:

@@ -11,16 +11,17 @@ from readonly_engine.background import run_forever
 from readonly_engine.clock import lease_time
 from readonly_engine.metadata.errors import MetadataError, MetadataUnavailableError, NotAdmittedError
 from readonly_engine.metadata.lease import SESSION_TIMEOUT_S
-from readonly_engine.metadata.migrating_watch import MigratingWatch
 from readonly_engine.metadata.migration import FLAG_PATH, NO_MIGRATION, Migration, Phase, decode_migration
 from readonly_engine.metadata.store import ClaimResult, check_own
+from readonly_engine.metadata.watches import NodeRead, NodeWatch, PollRounds
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from readonly_engine.metadata.lease import SessionLease
-    from readonly_engine.metadata.store import Fence, MetadataStore, Versioned, Watch
+    from readonly_engine.metadata.store import Fence, MetadataStore, Versioned, WatchedStore
     from readonly_engine.metadata.url import MetadataUrl
+    from readonly_engine.metadata.watches import NodeSource
     from readonly_engine.net.durations import Durations
 
 log = logging.getLogger(__name__)
@@ -42,6 +43,30 @@ _RETRY_S: Final = 0.5
 _AT_A_TIME: Final = 64
 
 
+class CopiedValues:
+    """Values of the nodes of a target (NodeSource), which have another origin than those of the source.
+
+    Args:
+        values: the target's values.
+    """
+
+    of_names = False
+
+    def __init__(self, values: NodeSource[Versioned | None]) -> None:
+        self._values = values
+        self.probe, self.started, self.stopped = values.probe, values.started, values.stopped
+
+    @property
+    def rounds(self) -> PollRounds:
+        """As NodeSource."""
+        return self._values.rounds
+
+    async def read(self, path: str) -> NodeRead[Versioned | None]:
+        """As NodeSource."""
+        found = await self._values.read(path)
+        return found if found.value is None else found._replace(value=found.value._replace(origin=1))
+
+
 class MigratableStore:
     """A MetadataStore that begins in one store and continues in another when the cluster's metadata move there.
 
@@ -50,11 +75,11 @@ class MigratableStore:
         open_target: returns the store of a URL.
     """
 
-    def __init__(self, source: MetadataStore, open_target: Callable[[MetadataUrl], MetadataStore]) -> None:
+    def __init__(self, source: WatchedStore, open_target: Callable[[MetadataUrl], WatchedStore]) -> None:
         self._source = source
         self._open_target = open_target
         self._active = source
-        self._target: MetadataStore | None = None
+        self._target: WatchedStore | None = None
         self._prepared = False
         self._migration = NO_MIGRATION
         self._changed = asyncio.Event()
@@ -62,10 +87,8 @@ class MigratableStore:
         self._registered: dict[str, tuple[bytes, Callable[[], Awaitable[Fence]] | None]] = {}
         self._claimed: dict[str, bytes] = {}
         self._recent: OrderedDict[str, tuple[float, bytes | None]] = OrderedDict()
-        self._watches: set[MigratingWatch[Any]] = set()
-        # one of each for all watches
-        self._forget = self._watches.discard
-        self._begin_value, self._begin_names = self._watch_value, self._watch_names
+        self._flag: NodeWatch[Versioned | None] | None = None
+        self._copied: CopiedValues | None = None  # since the switch
         self._listeners: list[Callable[[SessionLease], None]] = []
         self._following: asyncio.Task[None] | None = None
 
@@ -86,6 +109,7 @@ class MigratableStore:
                 self._target = self._open_target(migration.target)
                 await self._target.start()
                 self._active, self._prepared = self._target, True
+                self._copied = CopiedValues(self._target.watched_values)
                 log.warning(
                     "the cluster's metadata have moved: set --metadata-store-url to the new store: target=%s",
                     migration.target,
@@ -93,7 +117,7 @@ class MigratableStore:
         except BaseException:
             await self.close()
             raise
-        self._source.watch(FLAG_PATH, self._flag_changed)
+        self._flag = NodeWatch(FLAG_PATH, self._source.watched_values, self._flag_changed)
         if self._active is self._target:
             self._changed.set()
         self._following = run_forever(self._follow, "following the migration of the metadata")
@@ -122,13 +146,28 @@ class MigratableStore:
         """Return the names of a node's children, None if there is no such node."""
         return await self._active.children(path)
 
-    def watch(self, path: str, changed: Callable[[Versioned | None], None]) -> MigratingWatch[Versioned | None]:
-        """Watch a node's value."""
-        return self._kept(MigratingWatch(path, changed, self._begin_value, self._forget))
+    def watch(self, path: str, changed: Callable[[Versioned | None], None]) -> NodeWatch[Versioned | None]:
+        """Watch a node's value. After the switch the callback gets it once more."""
+        return NodeWatch(path, self.watched_values, changed)
 
-    def watch_children(self, path: str, changed: Callable[[frozenset[str]], None]) -> MigratingWatch[frozenset[str]]:
-        """Watch the names of a node's children."""
-        return self._kept(MigratingWatch(path, changed, self._begin_names, self._forget))
+    def watch_children(self, path: str, changed: Callable[[frozenset[str]], None]) -> NodeWatch[frozenset[str]]:
+        """Watch the names of a node's children. After the switch the callback gets them once more."""
+        return NodeWatch(path, self.watched_names, changed)
+
+    @property
+    def watched_values(self) -> NodeSource[Versioned | None]:
+        """Return the watched values of the store in use."""
+        return self._copied or self._source.watched_values
+
+    @property
+    def watched_names(self) -> NodeSource[frozenset[str]]:
+        """Return the watched names of the store in use."""
+        return self._active.watched_names
+
+    @property
+    def watches(self) -> list[NodeWatch[Any]]:
+        """Return all watches but that of the migration."""
+        return [watch for watch in self._active.watches if watch is not self._flag]
 
     async def register(self, path: str, value: bytes, admit: Callable[[], Awaitable[Fence]] | None = None) -> None:
         """Keep an ephemeral node with this value."""
@@ -211,8 +250,6 @@ class MigratableStore:
         """End the sessions."""
         if self._following is not None:
             self._following.cancel()
-        for watch in list(self._watches):
-            watch.stop()
         await self._source.close()
         if self._target is not None:
             await self._target.close()
@@ -220,25 +257,13 @@ class MigratableStore:
     # Inside
 
     @property
-    def _writable(self) -> list[MetadataStore]:
+    def _writable(self) -> list[WatchedStore]:
         stores = [self._active]
         if self._target is not None and self._active is self._source and self._prepared:
             stores.append(self._target)
         elif self._active is self._target and lease_time() < self._both_until:
             stores.append(self._source)
         return stores
-
-    def _watch_value(self, path: str, changed: Callable[[Versioned | None], None]) -> Watch:
-        if self._active is self._source:
-            return self._source.watch(path, changed)
-        return self._active.watch(path, lambda found: changed(None if found is None else found._replace(origin=1)))
-
-    def _watch_names(self, path: str, changed: Callable[[frozenset[str]], None]) -> Watch:
-        return self._active.watch_children(path, changed)
-
-    def _kept(self, watch: MigratingWatch[Any]) -> MigratingWatch[Any]:
-        self._watches.add(watch)
-        return watch
 
     def _listen(self, store: MetadataStore) -> None:
         """Pass on the lease of a store's session, as long as the store is in use."""
@@ -332,10 +357,11 @@ class MigratableStore:
         assert target is not None, "_prepare first"
         for path, (_, value) in list(self._recent.items()):
             await (target.remove(path) if value is None else target.put(path, value))
-        self._active = target
+        watches, self._active = self.watches, target
+        self._copied = CopiedValues(target.watched_values)
         self._recent.clear()
-        for watch in list(self._watches):
-            watch.move()
+        for watch in watches:
+            watch.move(self.watched_names if watch.of_names else self._copied)
         if self._listeners:
             self._listen(target)
         log.warning("the cluster's metadata have moved: set --metadata-store-url to the new store")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from readonly_engine.metadata.lease import SessionLease
+    from readonly_engine.metadata.watches import NodeSource, NodeWatch
     from readonly_engine.net.durations import Durations
 
 
@@ -74,10 +75,6 @@ class Fence(NamedTuple):
 
 class Watch(Protocol):
     """A running watch."""
-
-    @property
-    def path(self) -> str:
-        """The node."""
 
     def stop(self) -> None:
         """Stop the callbacks."""
@@ -219,3 +216,19 @@ class MetadataStore(Protocol):
 
     async def close(self) -> None:
         """End the session, which removes its ephemeral nodes immediately."""
+
+
+class WatchedStore(MetadataStore, Protocol):
+    """A store whose watches can go on in another one (NodeWatch.move)."""
+
+    @property
+    def watched_values(self) -> NodeSource[Versioned | None]:
+        """The watched values of nodes."""
+
+    @property
+    def watched_names(self) -> NodeSource[frozenset[str]]:
+        """The watched names of nodes' children."""
+
+    @property
+    def watches(self) -> list[NodeWatch[Any]]:
+        """All watches."""

@@ -150,8 +150,8 @@ class Watchers:
 
     @property
     def all(self) -> list[NodeWatch[Any]]:
-        """All watches. One of two kinds is there twice."""
-        return [watch for kind in self._kinds.values() for watch in kind.of(None)]
+        """All watches."""
+        return list(dict.fromkeys(watch for kind in self._kinds.values() for watch in kind.of(None)))
 
     def add(self, kind: int, path: str, watch: NodeWatch[Any]) -> None:
         """Add a watch on a node."""

@@ -28,6 +28,7 @@ from readonly_engine.metadata.lease import (
 )
 from readonly_engine.metadata.security import OPEN_STORE, LoginScheme, NodeRights
 from readonly_engine.metadata.store import OWN_ROOT, ClaimResult, Fence, Versioned, check_own
+from readonly_engine.metadata.watches import NodeWatch
 from readonly_engine.metadata.zookeeper_connection import Connection
 from readonly_engine.metadata.zookeeper_dry_run import dry_run
 from readonly_engine.metadata.zookeeper_handler import PollHandler, TlsHandler
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from readonly_engine.metadata.security import StoreSecurity
-    from readonly_engine.metadata.watches import NodeWatch
+    from readonly_engine.metadata.zookeeper_nodes import ChildNames, NodeValues
     from readonly_engine.net.digest_md5 import Credentials
     from readonly_engine.net.durations import Durations
 
@@ -133,11 +134,26 @@ class ZooKeeperStore:
 
     def watch(self, path: str, changed: Callable[[Versioned | None], None]) -> NodeWatch[Versioned | None]:
         """Watch a node's value."""
-        return self._nodes.values.watch(path, changed)
+        return NodeWatch(path, self.watched_values, changed)
 
     def watch_children(self, path: str, changed: Callable[[frozenset[str]], None]) -> NodeWatch[frozenset[str]]:
         """Watch the names of a node's children."""
-        return self._nodes.names.watch(path, changed)
+        return NodeWatch(path, self.watched_names, changed)
+
+    @property
+    def watched_values(self) -> NodeValues:
+        """Return the watched values of nodes."""
+        return self._nodes.values
+
+    @property
+    def watched_names(self) -> ChildNames:
+        """Return the watched names of nodes' children."""
+        return self._nodes.names
+
+    @property
+    def watches(self) -> list[NodeWatch[Any]]:
+        """Return all watches."""
+        return [] if self._watched is None else self._watched.watchers.all
 
     async def register(self, path: str, value: bytes, admit: Callable[[], Awaitable[Fence]] | None = None) -> None:
         """Keep an ephemeral node with this value."""
@@ -283,9 +299,8 @@ class ZooKeeperStore:
     async def close(self) -> None:
         """End the session."""
         self._registered.clear()
-        if self._watched is not None:
-            for watch in self._watched.watchers.all:
-                watch.stop()
+        for watch in self.watches:
+            watch.stop()
         for task in self._tasks:
             task.cancel()
         if self._probing is not None:

@@ -8,13 +8,15 @@ from kazoo.exceptions import NoNodeError
 
 from readonly_engine.metadata.store import Versioned, is_own
 from readonly_engine.metadata.watchers import CHILDREN, DATA, Watchers
-from readonly_engine.metadata.watches import NodeRead, NodeWatch, PollRounds
+from readonly_engine.metadata.watches import NodeRead, PollRounds
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Awaitable, Callable
 
     from kazoo.client import KazooClient
+
+    from readonly_engine.metadata.watches import NodeWatch
 
 
 class WatchedNodes:
@@ -41,7 +43,7 @@ class WatchedNodes:
 
 
 class NodeValues:
-    """Values of nodes (NodeSource).
+    """Values of nodes (NodeSource); None for a missing node.
 
     Args:
         client: the session.
@@ -50,17 +52,13 @@ class NodeValues:
         rounds: polls them.
     """
 
+    of_names = False
+
     def __init__(
         self, client: KazooClient, call: Callable[..., Awaitable[Any]], watchers: Watchers, rounds: PollRounds
     ) -> None:
         self._client, self._call = client, call
         self._watchers, self.rounds = watchers, rounds
-
-    def watch(self, path: str, changed: Callable[[Versioned | None], None]) -> NodeWatch[Versioned | None]:
-        """Watch a node's value; None for a missing node."""
-        watch = NodeWatch(path, self, changed)
-        self._watchers.add(DATA, path, watch)
-        return watch
 
     async def read(self, path: str) -> NodeRead[Versioned | None]:
         """As NodeSource."""
@@ -77,26 +75,25 @@ class NodeValues:
         stat = await self._call(self._client.exists_async, path)
         return None if stat is None else int(stat.mzxid)
 
+    def started(self, watch: NodeWatch[Versioned | None]) -> None:
+        """As NodeSource."""
+        self._watchers.add(DATA, watch.path, watch)
+
     def stopped(self, watch: NodeWatch[Versioned | None]) -> None:
         """As NodeSource."""
         self._watchers.remove(DATA, watch.path, watch)
 
 
 class ChildNames:
-    """Names of nodes' children (NodeSource). Arguments as of NodeValues."""
+    """Names of nodes' children (NodeSource); none for a missing node. Arguments as of NodeValues."""
+
+    of_names = True
 
     def __init__(
         self, client: KazooClient, call: Callable[..., Awaitable[Any]], watchers: Watchers, rounds: PollRounds
     ) -> None:
         self._client, self._call = client, call
         self._watchers, self.rounds = watchers, rounds
-
-    def watch(self, path: str, changed: Callable[[frozenset[str]], None]) -> NodeWatch[frozenset[str]]:
-        """Watch the names of a node's children; none for a missing node."""
-        watch = NodeWatch(path, self, changed)
-        for kind in (CHILDREN, DATA):  # DATA fires when a missing node is created
-            self._watchers.add(kind, path, watch)
-        return watch
 
     async def read(self, path: str) -> NodeRead[frozenset[str]]:
         """As NodeSource."""
@@ -115,6 +112,11 @@ class ChildNames:
         """As NodeSource."""
         stat = await self._call(self._client.exists_async, path)
         return None if stat is None else int(stat.pzxid)
+
+    def started(self, watch: NodeWatch[frozenset[str]]) -> None:
+        """As NodeSource."""
+        for kind in (CHILDREN, DATA):  # DATA fires when a missing node is created
+            self._watchers.add(kind, watch.path, watch)
 
     def stopped(self, watch: NodeWatch[frozenset[str]]) -> None:
         """As NodeSource."""

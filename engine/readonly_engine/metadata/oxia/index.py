@@ -9,8 +9,6 @@ from readonly_engine.metadata.watches import Refreshes
 from readonly_engine.wire.oxia_pb2 import NotificationType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from readonly_engine.metadata.watches import NodeWatch
     from readonly_engine.wire.oxia_pb2 import NotificationBatch
 
@@ -53,16 +51,17 @@ class WatchIndex:
 
     def refresh_all(self) -> None:
         """Wake all watches, by turns."""
-        self._refreshes.begin(self._all())
+        self._refreshes.begin(self.all)
 
     def stop_all(self) -> None:
         """Stop all watches."""
-        for watch in list(self._all()):
+        for watch in self.all:
             watch.stop()
 
-    def _all(self) -> Iterator[NodeWatch[Any]]:
-        for watches in (*self._values.values(), *self._children.values()):
-            yield from watches
+    @property
+    def all(self) -> list[NodeWatch[Any]]:
+        """All watches."""
+        return [watch for watches in (*self._values.values(), *self._children.values()) for watch in watches]
 
 
 def _remove(index: dict[str, list[NodeWatch[Any]]], path: str, watch: NodeWatch[Any]) -> None:

@@ -33,6 +33,8 @@ class RecordValues:
         rounds: polls them.
     """
 
+    of_names = False
+
     def __init__(self, read: Read, watches: WatchIndex, rounds: PollRounds) -> None:
         self._read, self._watches, self.rounds = read, watches, rounds
 
@@ -45,6 +47,10 @@ class RecordValues:
         """As NodeSource."""
         found = await self._read(path, value=False)
         return None if found is None else int(found.version.version_id)
+
+    def started(self, watch: NodeWatch[Versioned | None]) -> None:
+        """As NodeSource."""
+        self._watches.add(watch.path, watch)
 
     def stopped(self, watch: NodeWatch[Versioned | None]) -> None:
         """As NodeSource."""
@@ -60,6 +66,8 @@ class ChildNames:
         rounds: polls them.
     """
 
+    of_names = True
+
     def __init__(
         self, list_: Callable[[str], Awaitable[frozenset[str]]], watches: WatchIndex, rounds: PollRounds
     ) -> None:
@@ -73,6 +81,10 @@ class ChildNames:
     async def probe(self, path: str) -> int | None:
         """As NodeSource."""
         return _mark(await self._list(path))
+
+    def started(self, watch: NodeWatch[frozenset[str]]) -> None:
+        """As NodeSource."""
+        self._watches.add_children(watch.path, watch)
 
     def stopped(self, watch: NodeWatch[frozenset[str]]) -> None:
         """As NodeSource."""

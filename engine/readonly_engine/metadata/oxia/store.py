@@ -78,8 +78,8 @@ class OxiaStore:
         self._router = Router(address, namespace, Channels(channel_credentials(security)))
         self._watches = WatchIndex()
         rounds = PollRounds()
-        self._values = RecordValues(self._read, self._watches, rounds)
-        self._names = ChildNames(self._list, self._watches, rounds)
+        self.watched_values = RecordValues(self._read, self._watches, rounds)
+        self.watched_names = ChildNames(self._list, self._watches, rounds)
         self._notifications = Notifications(self._router, self._watches.notify, self._watches.refresh_all)
         self._session = Session(self._router, self._notify_lease, self._register_all)
         self._session_listeners: list[Callable[[SessionLease], None]] = []
@@ -132,15 +132,16 @@ class OxiaStore:
 
     def watch(self, path: str, changed: Callable[[Versioned | None], None]) -> NodeWatch[Versioned | None]:
         """Watch a record's value."""
-        watch = NodeWatch(path, self._values, changed)
-        self._watches.add(path, watch)
-        return watch
+        return NodeWatch(path, self.watched_values, changed)
 
     def watch_children(self, path: str, changed: Callable[[frozenset[str]], None]) -> NodeWatch[frozenset[str]]:
         """Watch the names of a record's children."""
-        watch = NodeWatch(path, self._names, changed)
-        self._watches.add_children(path, watch)
-        return watch
+        return NodeWatch(path, self.watched_names, changed)
+
+    @property
+    def watches(self) -> list[NodeWatch[Any]]:
+        """Return all watches."""
+        return self._watches.all
 
     # This broker's records
 

@@ -1,6 +1,7 @@
 """NodeWatch against a node whose store tells of changes when the test says so."""
 
 import asyncio
+import random
 from contextlib import asynccontextmanager
 
 import pytest
@@ -35,6 +36,9 @@ class Node:
         if self.down:
             raise MetadataUnavailableError("down")
         return self.mark
+
+    def started(self, watch):
+        pass
 
     def stopped(self, watch):
         assert watch is self.watch
@@ -112,6 +116,9 @@ async def test_one_timer_polls_all_nodes_by_turns_and_ends_with_the_last(monkeyp
             probed.append(path)
             return 1
 
+        def started(self, _watch):
+            pass
+
         def stopped(self, _watch):
             pass
 
@@ -150,6 +157,9 @@ class Crowd:
         self.under_way -= 1
         self.read_paths.append(path)
         return NodeRead(path, 1)
+
+    def started(self, _watch):
+        pass
 
     def stopped(self, _watch):
         pass
@@ -197,3 +207,68 @@ def test_only_our_own_nodes_may_be_written(path):
     check_own("/pulsar-readonly/pools/a")
     with pytest.raises(ValueError, match="must not be written: it is not below /pulsar-readonly"):
         check_own(path)
+
+
+class Store:
+    """One node, whose reads wait for a gate."""
+
+    def __init__(self, value):
+        self.value, self.gate, self.rounds, self.watching = value, asyncio.Event(), PollRounds(), []
+
+    async def read(self, path):
+        await self.gate.wait()
+        return NodeRead((path, self.value), 1)
+
+    probe = read
+
+    def started(self, watch):
+        self.watching.append(watch)
+
+    def stopped(self, watch):
+        self.watching.remove(watch)
+
+
+@pytest.mark.parametrize("reads", [True, False], ids=["while it reads", "at rest"])
+async def test_a_moved_watch_tells_the_value_of_its_new_store_only(reads):
+    told, former, new = [], Store("former"), Store("new")
+    if not reads:
+        former.gate.set()
+    watch, stopped = (NodeWatch(path, former, told.append) for path in ("/a", "/b"))
+    await until(lambda: reads or len(told) == 2)
+    stopped.stop()
+    before = list(told)
+    for one in (watch, stopped):
+        one.move(new)
+    former.gate.set()
+    new.gate.set()
+    await until(lambda: len(told) > len(before))
+    await asyncio.sleep(0)
+    assert told[len(before) :] == [("/a", "new")]
+    assert (former.watching, new.watching) == ([], [watch])
+    assert (former.rounds._count, new.rounds._count) == (0, 1)
+    watch.stop()
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_the_ring_of_polls_is_a_queue(seed):
+    chance, store = random.Random(seed), Store("one")
+    rounds = store.rounds
+    watches = [NodeWatch(str(number), store, lambda _: None) for number in range(6)]
+    expected = []
+    for _ in range(300):
+        watch, action = chance.choice(watches), chance.randrange(3)
+        if action == 0:
+            rounds.add(watch)
+            expected += [watch] * (watch not in expected)
+        elif action == 1:
+            rounds.discard(watch)
+            expected = [one for one in expected if one is not watch]
+        elif expected:
+            assert rounds._next is expected[0]
+            rounds._next = expected[0].polled_after
+            expected.append(expected.pop(0))
+        assert rounds._count == len(expected)
+        assert (rounds._timer is None) is (not expected)
+    for watch in watches:
+        watch.stop()
+    assert rounds._timer is None

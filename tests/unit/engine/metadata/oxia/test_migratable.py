@@ -187,20 +187,22 @@ async def test_a_target_that_does_not_answer_yet_is_tried_again(world):
 async def test_watches_go_on_in_the_target(world):
     broker, told, names = world.broker(), [], []
     await broker.put(VALUE, b"x")
-    broker.watch(VALUE, lambda found: told.append(None if found is None else found.value))
+    watch = broker.watch(VALUE, lambda found: told.append(None if found is None else (found.value, found.origin)))
     broker.watch_children("/pulsar-readonly/pools/p/acks", names.append)
+    stopped = broker.watch(VALUE, told.append)
+    stopped.stop()
     await settle()
     await world.phase("PREPARATION")
     await world.phase("COMPLETED")
     await settle()
-    assert told == [b"x", b"x"]
+    assert told == [(b"x", 0), (b"x", 1)]
     assert names == [frozenset({"a"})] * 2
     world.target.records[VALUE].value = b"y"
     world.target.records[VALUE].version += 1
-    for watch in broker._watches:
-        watch._watch.refresh()  # type: ignore[attr-defined]
+    watch.refresh()
     await settle()
-    assert told == [b"x", b"x", b"y"]
+    assert told[2:] == [(b"y", 1)]
+    assert broker._source.watches == [], "the watches have left the source"
 
 
 async def test_a_registration_keeps_its_admission_in_the_target(world):
