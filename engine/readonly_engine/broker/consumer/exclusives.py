@@ -78,38 +78,36 @@ class ExclusiveConsumers:
     """The exclusive consumers on this broker, by subscription."""
 
     def __init__(self) -> None:
-        self._first: dict[tuple[TopicName, str], ExclusiveConsumer] = {}
-        self._more: dict[tuple[TopicName, str], list[ExclusiveConsumer]] = {}  # of sticky ranges
+        # As a rule a topic has one, and a key of topic and name takes more memory than the rest.
+        self._first: dict[TopicName, ExclusiveConsumer] = {}
+        self._more: dict[tuple[TopicName, str], list[ExclusiveConsumer]] = {}
 
     def add(self, consumer: ExclusiveConsumer) -> None:
         """Add a consumer after its admission."""
-        key = _key(consumer)
-        if key in self._first:
-            self._more.setdefault(key, []).append(consumer)
-        else:
-            self._first[key] = consumer
+        if self._first.setdefault(consumer.topic, consumer) is not consumer:
+            self._more.setdefault(_key(consumer), []).append(consumer)
 
     def remove(self, consumer: ExclusiveConsumer) -> None:
         """Remove a closed consumer; ignore one that was not added."""
+        if self._first.get(consumer.topic) is consumer:
+            del self._first[consumer.topic]
+            return
         key = _key(consumer)
-        left = [one for one in self._of(key) if one is not consumer]
-        self._first.pop(key, None)
-        self._more.pop(key, None)
+        left = [one for one in self._more.pop(key, ()) if one is not consumer]
         if left:
-            self._first[key] = left[0]
-        if left[1:]:
-            self._more[key] = left[1:]
+            self._more[key] = left
 
     def others(self, consumer: ExclusiveConsumer) -> list[ExclusiveConsumer]:
         """Return the consumers of other clients that keep a consumer out."""
+        first = self._first.get(consumer.topic)
+        present = [*([first] if first is not None else []), *self._more.get(_key(consumer), ())]
         return [
             one
-            for one in self._of(_key(consumer))
-            if one.connection is not consumer.connection and excludes(one.subscribe_command, consumer.subscribe_command)
+            for one in present
+            if one.info.name == consumer.info.name
+            and one.connection is not consumer.connection
+            and excludes(one.subscribe_command, consumer.subscribe_command)
         ]
-
-    def _of(self, key: tuple[TopicName, str]) -> list[ExclusiveConsumer]:
-        return [self._first[key], *self._more.get(key, ())] if key in self._first else []
 
 
 async def subscribe_at_owner(consumer: ExclusiveConsumer, exclusives: ExclusiveConsumers) -> BaseCommand:

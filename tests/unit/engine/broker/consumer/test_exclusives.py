@@ -80,6 +80,18 @@ def test_only_other_clients_are_in_the_way_until_they_leave():
     assert not consumers._more
 
 
+def test_subscriptions_of_a_topic_have_consumers_of_their_own():
+    consumers = ExclusiveConsumers()
+    commands = [CommandSubscribe(subscription=name, sub_type=CommandSubscribe.Exclusive) for name in "abc"]
+    present = [Consumer(command, "one") for command in commands]
+    for one in present:
+        consumers.add(one)
+    while present:
+        consumers.remove(present.pop(0))
+        found = [consumers.others(Consumer(command, "two")) for command in commands]
+        assert found == [[], [], []][: 3 - len(present)] + [[one] for one in present]
+
+
 @pytest.mark.parametrize("alive", [False, True])
 async def test_the_consumer_of_a_lost_client_is_closed_before_others_of_that_client(alive):
     """The other ones may be thousands, which are closed one after the other."""
