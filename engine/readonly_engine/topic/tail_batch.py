@@ -25,7 +25,7 @@ EARLY_PART: Final = 1 / 8
 """Share of an interval: bookies are polled this much before its end, and their entries are dispatched immediately. Polled at its
 end, they would answer just after a dispatch of other entries, and their own would wait for another interval."""
 
-NOTIFYING_SHARE: Final = 0.055
+NOTIFYING_SHARE: Final = 0.052
 """Upper bound of the CPU share for the dispatches of one topic, within the longest interval."""
 
 LATEST_WEIGHT: Final = 0.2
