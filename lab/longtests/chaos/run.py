@@ -312,7 +312,8 @@ class Run:
         while True:
             opened = await asyncio.to_thread(self._open_transactions)
             behind = await asyncio.to_thread(self._behind)
-            if not (behind or opened):  # of open transactions, local cursors count no backlog: their broker does not know them
+            # Of open transactions, local cursors count no backlog: their broker does not know the messages.
+            if not behind and not opened:
                 break
             if opened:
                 deadline = min(time.monotonic() + SETTLE_S, begin + COORDINATOR_S)

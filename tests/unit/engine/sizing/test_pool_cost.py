@@ -51,7 +51,7 @@ WAKES = 250 * 184
         (load_of(100, 1000), 100 * 2.0 + WAKES + 1000 * (0.9 + 0.65) + 100 * 1000 * (0.01 + 0.13) + 52_000, 1010),
         # 10/s to 1,000 readers: one write for each message and reader. The owner pushes the entries.
         (load_of(1000, 10), 1000 * 2.0 + 10 * 184 + 1000 * 10 * (0.01 + 0.13 + 6.6), 0),
-        # 16 KB, 1,000/s to 50 readers: 5.2 % of a core are 158 writes per second and reader, of 6.3 entries each: more than 64 KB.
+        # 16 KB, 1,000/s to 50 readers: 5.2 % of a core are 158 writes a second and reader, of 6.3 entries each: more than 64 KB.
         (
             load_of(50, 1000, 16 * 1024),
             50 * 2.0 + WAKES + 1000 * (0.9 + 16 * 0.65) + 50 * 1000 * (0.01 + 16 * 0.065) + 52_000,
