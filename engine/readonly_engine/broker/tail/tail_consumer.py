@@ -396,8 +396,9 @@ class TailConsumer:
         now = self._loop.time()
         self._apply_bound()
         needed = self._log.followed > Follow.LEDGERS
-        window = self._rate.window  # the first one does not exhaust a full budget
-        permits = 0 if not needed else window if self._budget is None else self._budget.take(window, now)
+        permits = 0
+        if needed:  # the first window does not exhaust a full budget
+            permits = self._rate.window if self._budget is None else self._budget.take(self._rate.window, now)
         if not permits:
             self._close_consumer(connection, consumer_id)
             self._later(RETURN_S[0], self._begin)
